@@ -5,10 +5,6 @@ from aerobee.client.errors import (
     ClientError,
     InvalidMessage,
     InvalidUse,
-    NoReply,
-    ReplierRefused,
-    ReplyConnectionLost,
-    ReplyNotTaken,
     RouteMissing,
     SendFailed,
     Unavailable,
@@ -28,13 +24,18 @@ from aerobee.client.handlers import ConsumeResult, Later
 from aerobee.client.hooks import (
     ConsumeContext,
     ConsumeHook,
+    EndTransactionContext,
+    EndTransactionHook,
     FilterContext,
     FilterHook,
+    RecallContext,
+    RecallHook,
     SendContext,
     SendHook,
 )
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.plain.pull_consumer import PullConsumer
+from aerobee.client.plain.traces import MessageTraces, read_traces
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.puller import PullResult
@@ -43,6 +44,12 @@ from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.handling import HandlerStatistics
 from aerobee.client.push.push_consumer import PushConsumer, PushStatistics
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.requests.errors import (
+    NoReply,
+    ReplierRefused,
+    ReplyConnectionLost,
+    ReplyNotTaken,
+)
 from aerobee.client.requests.replying import is_request, reply_to
 from aerobee.client.requests.request_producer import RequestProducer
 from aerobee.client.selectors import QueueSelector, at_random, by_key
@@ -70,6 +77,8 @@ __all__ = [
     "ConsumeFrom",
     "ConsumeHook",
     "ConsumeResult",
+    "EndTransactionContext",
+    "EndTransactionHook",
     "FilterContext",
     "FilterHook",
     "HandlerStatistics",
@@ -82,6 +91,7 @@ __all__ = [
     "Message",
     "MessageModel",
     "MessageQueue",
+    "MessageTraces",
     "NoReply",
     "Producer",
     "ProducerSettings",
@@ -95,6 +105,8 @@ __all__ = [
     "PushStatistics",
     "QueueSelector",
     "QueueStatistics",
+    "RecallContext",
+    "RecallHook",
     "ReceivedMessage",
     "ReplierRefused",
     "ReplyConnectionLost",
@@ -113,5 +125,6 @@ __all__ = [
     "at_random",
     "by_key",
     "is_request",
+    "read_traces",
     "reply_to",
 ]

@@ -14,24 +14,16 @@ AerobeeError
 └── Unavailable           no answer in time, or no connection: try again later
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError, Unavailable
-
-if TYPE_CHECKING:
-    from aerobee.client.message import SendResult
-    from aerobee.client.received import ReceivedMessage
 
 __all__ = [
     "BrokerRefused",
     "ClientError",
     "InvalidMessage",
     "InvalidUse",
-    "NoReply",
-    "ReplierRefused",
-    "ReplyConnectionLost",
-    "ReplyNotTaken",
     "RouteMissing",
     "SendFailed",
     "Unavailable",
@@ -103,42 +95,3 @@ class SendFailed(ClientError):
         )
         self.topic = topic
         self.brokers = brokers
-
-
-class NoReply(ClientError):
-    """A request was stored, and no reply came in time; it may be handled all the same.
-
-    `result` says where it was stored, `waited_ms` is the request's time-out
-    (RequestTimeoutException.java, 10006).
-    """
-
-    def __init__(self, topic: str, waited_ms: int, result: "SendResult") -> None:
-        super().__init__(
-            f"send request message to <{topic}> OK, but wait reply message timeout, {waited_ms} ms."
-        )
-        self.topic = topic
-        self.waited_ms = waited_ms
-        self.result = result
-
-
-class ReplyConnectionLost(NoReply):
-    """No reply came in time, and a connection on which it may have come ended meanwhile.
-
-    A reply that was pushed then went nowhere; its copy is in the cluster's reply topic.
-    """
-
-
-class ReplierRefused(ClientError):
-    """The replier has got the request, and answers why there is no answer.
-
-    `reason` are its words, `reply` the whole message.
-    """
-
-    def __init__(self, reason: str, reply: "ReceivedMessage") -> None:
-        super().__init__(f"the replier refused: {reason}")
-        self.reason = reason
-        self.reply = reply
-
-
-class ReplyNotTaken(ClientError):
-    """A reply was not handed over: its requester is gone, says nothing, or did not take it."""

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
@@ -29,6 +29,7 @@ class SendContext:
     oneway: bool = False
     result: SendResult | None = None
     error: Exception | None = None
+    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
 
 
 class SendHook:
@@ -46,6 +47,63 @@ class SendHook:
 
 
 @dataclass(slots=True)
+class EndTransactionContext:
+    """A half message whose producer has said what becomes of it (EndTransactionContext.java).
+
+    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, as RocketMQ spells it; `from_check` says
+    that the broker had asked.
+    """
+
+    group: str
+    message: Message
+    broker_address: str
+    message_id: str
+    transaction_id: str | None
+    state: str
+    from_check: bool = False
+
+    def tell(self, hooks: Iterable[object]) -> None:
+        """Call those of a producer's hooks that want to know of the fate of half messages."""
+        for hook in hooks:
+            if isinstance(hook, EndTransactionHook):
+                _guarded(hook.ended, self)
+
+
+class EndTransactionHook:
+    """Called when a half message's fate was told; derive and override (EndTransactionHook.java).
+
+    One that is among a producer's hooks is found there. What it raises is logged.
+    """
+
+    def ended(self, context: EndTransactionContext) -> None:
+        """Look at what was said."""
+
+
+@dataclass(slots=True)
+class RecallContext:
+    """A message that was called back before it was due, or could not be."""
+
+    group: str
+    topic: str
+    message_id: str
+    succeeded: bool
+    region: str | None = None
+
+    def tell(self, hooks: Iterable[object]) -> None:
+        """Call those of a producer's hooks that want to know of recalls."""
+        for hook in hooks:
+            if isinstance(hook, RecallHook):
+                _guarded(hook.recalled, self)
+
+
+class RecallHook:
+    """Called when a recall was answered; derive and override. What it raises is logged."""
+
+    def recalled(self, context: RecallContext) -> None:
+        """Look at how it went."""
+
+
+@dataclass(slots=True)
 class ConsumeContext:
     """One call of a handler, as hooks see it (ConsumeMessageContext.java).
 
@@ -58,6 +116,7 @@ class ConsumeContext:
     messages: list[ReceivedMessage]
     outcome: str = ""
     error: BaseException | None = None
+    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
 
 
 class ConsumeHook:

@@ -143,7 +143,8 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
     `message_id` is the id that the client gave (a batch: all, joined by commas);
     `offset_message_id` the broker's, with its address and the position in its log; `queue_offset`
-    the offset in `queue` (of a batch: of its first message).
+    the offset in `queue` (of a batch: of its first message); `trace_on` says whether the broker
+    wants the message traced.
     """
 
     status: SendStatus
@@ -154,6 +155,7 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     transaction_id: str | None = None
     region_id: str | None = None
     recall_handle: str | None = None
+    trace_on: bool = True
 
 
 def check_name(what: str, name: str, characters_max: int) -> None:

@@ -32,6 +32,14 @@ class ClientSettings:
     takeover_delay_ms: int = 100  # lets the member that loses a queue store its offset first
     frame_bytes_max: int = 64 * 1024 * 1024  # of a reply; 256 KiB pulls stay far below
     tls: TlsClientSettings | None = None  # None: plain TCP
+    enable_trace: bool = False  # enableTrace: producers and consumers write RocketMQ's traces
+    trace_topic: str = ""  # traceTopic; empty: RMQ_SYS_TRACE_TOPIC
+    trace_batch_messages: int = 10  # traceMsgBatchNum: in one trace message, 20 at most
+    access_channel: str = "LOCAL"  # or "CLOUD": a trace topic for each region
+
+    def __post_init__(self) -> None:
+        if self.access_channel not in ("LOCAL", "CLOUD"):
+            raise ValueError(f"access_channel={self.access_channel!r}: allowed are LOCAL, CLOUD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from aerobee.broker.members.producer_ids import ProducerIds
 from aerobee.broker.members.subscription_mismatches import SubscriptionMismatches
 from aerobee.broker.members.subscriptions import (
     MessageFilter,
-    SqlFilter,
     SqlFilters,
+    filter_of,
     is_tag_type,
     wanted_hashes,
 )
@@ -361,7 +361,7 @@ class Members:
                 changed |= known is None
                 group.subscriptions[subscription.topic] = subscription
                 known_filter = group.filters.get(subscription.topic)
-                group.filters[subscription.topic] = _filter_of(subscription, known_filter)
+                group.filters[subscription.topic] = filter_of(subscription, known_filter)
         for topic in [topic for topic in group.subscriptions if topic not in topics]:
             self.limits.drop(group.subscriptions.pop(topic))
             del group.filters[topic]
@@ -389,25 +389,3 @@ class Members:
             watcher.changed(group.name)
         if group.members and group.notified and group.message_model != BROADCASTING:
             self._notify(group.name, list(group.members))
-
-
-def _filter_of(subscription: SubscriptionData, known: MessageFilter | None) -> MessageFilter | None:
-    """Return what a subscription wants; hashes are the client's own where it sent them.
-
-    An expression that has not changed stays compiled. In class filter mode, of which nothing but
-    the flag is left, RocketMQ's broker filters nothing.
-    """
-    expression, expression_type = subscription.sub_string, subscription.expression_type
-    if subscription.class_filter_mode:
-        return None
-    if not is_tag_type(expression_type):
-        made = SqlFilter(expression, expression_type)
-        return known if isinstance(known, SqlFilter) and known.same(made) else made
-    if expression in ("", "*"):
-        return None
-    if subscription.code_set:
-        return frozenset(subscription.code_set)
-    try:
-        return wanted_hashes(expression)
-    except RequestError:
-        return frozenset()  # separators only: it wants nothing, and the heartbeat is not refused

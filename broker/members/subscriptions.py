@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.clocks import steady_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -179,6 +180,28 @@ def wanted_hashes(expression: str | None) -> frozenset[int] | None:
     """Return the hashes that a tag expression wants, or None when it wants every message."""
     tags = parse_tags(expression)
     return None if tags is None else tag_hashes(tags)
+
+
+def filter_of(subscription: SubscriptionData, known: MessageFilter | None) -> MessageFilter | None:
+    """Return what a subscription wants; hashes are the client's own where it sent them.
+
+    An expression that has not changed stays compiled. In class filter mode, of which nothing but
+    the flag is left, RocketMQ's broker filters nothing.
+    """
+    expression, expression_type = subscription.sub_string, subscription.expression_type
+    if subscription.class_filter_mode:
+        return None
+    if not is_tag_type(expression_type):
+        made = SqlFilter(expression, expression_type)
+        return known if isinstance(known, SqlFilter) and known.same(made) else made
+    if expression in ("", "*"):
+        return None
+    if subscription.code_set:
+        return frozenset(subscription.code_set)
+    try:
+        return wanted_hashes(expression)
+    except RequestError:
+        return frozenset()  # separators only: it wants nothing, and the heartbeat is not refused
 
 
 def _weight(kept: SqlFilter) -> int:

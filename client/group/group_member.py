@@ -5,7 +5,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
@@ -27,6 +27,9 @@ from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
+
+if TYPE_CHECKING:
+    from aerobee.client.traces.hook import TraceHook
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class GroupMember(Lifetime):
         self._start = start
         self._subscriptions: dict[str, Subscription] = {}
         self._queues_changed: list[QueuesChanged] = []
+        self._trace: TraceHook | None = None  # of a client that writes traces, from its start on
 
     @property
     def _broadcasts(self) -> bool:

@@ -143,6 +143,10 @@ class LitePullConsumer(GroupMember):
         `assign`, what that raises.
         """
         instance = self._borrow_instance()
+        if self._client.enable_trace:
+            from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
+
+            self._trace = trace_consumer(self._hooks, self.group, self._namesrv, self._client)
         self._started_ms = wall_clock_ms()
         self._tasks = Tasks()
         folder = self.settings.offsets_folder
@@ -358,6 +362,8 @@ class LitePullConsumer(GroupMember):
         group = self.group if self.ownership is not None else None
         async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
             last.push_async_callback(return_instance, instance, group)
+            if self._trace is not None:
+                last.push_async_callback(self._trace.close)
             last.push_async_callback(self._tasks.close)
             last.callback(self._own_nothing)
             last.push_async_callback(self._queues.close)

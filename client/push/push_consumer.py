@@ -156,6 +156,10 @@ class PushConsumer(GroupMember):
             retries = retry_topic(self.group)
             self._subscriptions.setdefault(retries, Subscription(retries))
         instance = self._borrow_instance()
+        if self._client.enable_trace:
+            from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
+
+            self._trace = trace_consumer(self._terms.hooks, self.group, self._namesrv, self._client)
         self._consume(instance)
         async with self._or_close() as go_on:
             await self._check_subscriptions(instance, go_on)
@@ -185,6 +189,8 @@ class PushConsumer(GroupMember):
     async def _leave(self, instance: ClientInstance) -> None:
         async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
             last.push_async_callback(return_instance, instance, self.group)
+            if self._trace is not None:
+                last.push_async_callback(self._trace.close)
             last.callback(self._threads.close)
             if self._consumption is not None:
                 last.push_async_callback(self._consumption.close)

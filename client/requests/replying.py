@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aerobee.client.errors import InvalidMessage, ReplierRefused
+from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.requests.errors import ReplierRefused
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.words import REPLY, REPLY_SUFFIX
 

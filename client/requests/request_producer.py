@@ -8,17 +8,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aerobee.client.errors import (
-    BrokerRefused,
-    InvalidMessage,
-    NoReply,
-    ReplyConnectionLost,
-    ReplyNotTaken,
-    SendFailed,
-)
+from aerobee.client.errors import BrokerRefused, InvalidMessage, SendFailed
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.requests.errors import NoReply, ReplyConnectionLost, ReplyNotTaken
 from aerobee.client.requests.paths import ReplyPaths
 from aerobee.client.requests.replying import raise_refusal, reply_to
 from aerobee.client.selectors import QueueSelector

@@ -168,6 +168,7 @@ def read_reply(
         fields.transactionId,
         fields.MSG_REGION,
         fields.recallHandle,
+        fields.TRACE_ON != "false",
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.routes import TopicRoute
@@ -31,6 +31,9 @@ from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.net.connection import Connection
+
+if TYPE_CHECKING:
+    from aerobee.client.traces.hook import TraceHook
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +72,7 @@ class Producer(Lifetime):
         self._client = client or ClientSettings()
         self._namesrv = parse_namesrv(namesrv)
         self._hooks = tuple(hooks)
+        self._trace: TraceHook | None = None
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
         self._turns: dict[str, RoundRobin] = {}
@@ -81,6 +85,8 @@ class Producer(Lifetime):
         async with self._or_close() as go_on:
             await instance.identify()
             go_on()
+            if self._client.enable_trace:
+                self._begin_trace()
             self._listed = True
             await instance.add_producer(self.group)
 
@@ -93,8 +99,19 @@ class Producer(Lifetime):
         try:
             if listed:
                 await instance.remove_producer(self.group)
+            if self._trace is not None:
+                await self._trace.close()
         finally:
             await return_instance(instance)
+
+    def _begin_trace(self) -> None:
+        """Have what is sent from now on traced; nothing of it is imported before."""
+        from aerobee.client.sending import tracing
+
+        others = tuple(hook for hook in self._hooks if hook is not self._trace)
+        what = tracing.PRODUCE
+        self._trace = tracing.trace_hook(self.group, self._namesrv, self._client, what)
+        self._hooks = (*others, self._trace)
 
     # --- sending ---
 

@@ -15,6 +15,7 @@ class AckFields(msgspec.Struct, gc=False):
     batchUniqId: str | None = None
     recallHandle: str | None = None
     MSG_REGION: str | None = None
+    TRACE_ON: str | None = None
 
 
 class Ack(msgspec.Struct, gc=False):

@@ -8,7 +8,13 @@ from typing import Final
 from support.runs.source_tree import imports, module, name, nodes, package_files
 
 CONTEXT: Final = "aerobee.broker.start.context"
-SEE_IT: Final = ("broker/processors/", "broker/features/http/", "broker/start/", "broker/app.py")
+SEE_IT: Final = (
+    "broker/processors/",
+    "broker/features/http/",
+    "broker/features/replies/",
+    "broker/start/",
+    "broker/app.py",
+)
 FORMS: Final = {"Room", "Feature"}
 MADE_IN: Final = {"parts.py", "feature.py"}
 ELSEWHERE: Final = {  # parts of a room that have a place of their own in the order of the stop

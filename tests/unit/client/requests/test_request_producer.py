@@ -70,23 +70,23 @@ async def test_a_request_is_answered(tmp_path: Path) -> None:
         body = large if request.body == b"large" else b"re:" + request.body
         await producer.reply(request, body, tags="a", keys="k", properties={"n": "1"})
 
-    async with EmbeddedCluster(root=tmp_path, brokers=2) as cluster:
-        async with both_sides(cluster, handle) as asking:
-            ask = Message("t", b"one", properties={"mine": "x"})
-            answer = await asking.request(ask, timeout_ms=8_000)
-            assert (answer.body, answer.tags, answer.keys) == (b"re:one", "a", ["k"])
-            assert answer.topic == "DefaultCluster_REPLY_TOPIC" and answer.queue_offset == -1
-            assert answer.properties["n"] == "1" and ask.properties == {"mine": "x"}
-            assert answer.properties["ARRIVE_TIME"] and answer.properties["PUSH_REPLY_TIME"]
-            assert f"127.0.0.1:{answer.store_host[1]}" in cluster.broker_addrs
-            asks = [Message("t", b"%d" % at, properties={"mine": "x"}) for at in range(200)]
-            asks.append(Message("t", b"large", properties={"mine": "x"}))
-            answers = await asyncio.gather(
-                *(asking.request(each, timeout_ms=8_000) for each in asks)
-            )
-            assert [each.body for each in answers] == [b"re:%d" % at for at in range(200)] + [large]
-            ports = {each.store_host[1] for each in answers}
-            assert len(ports) == 2, "replies come by both brokers"
+    async with (
+        EmbeddedCluster(root=tmp_path, brokers=2) as cluster,
+        both_sides(cluster, handle) as asking,
+    ):
+        ask = Message("t", b"one", properties={"mine": "x"})
+        answer = await asking.request(ask, timeout_ms=8_000)
+        assert (answer.body, answer.tags, answer.keys) == (b"re:one", "a", ["k"])
+        assert answer.topic == "DefaultCluster_REPLY_TOPIC" and answer.queue_offset == -1
+        assert answer.properties["n"] == "1" and ask.properties == {"mine": "x"}
+        assert answer.properties["ARRIVE_TIME"] and answer.properties["PUSH_REPLY_TIME"]
+        assert f"127.0.0.1:{answer.store_host[1]}" in cluster.broker_addrs
+        asks = [Message("t", b"%d" % at, properties={"mine": "x"}) for at in range(200)]
+        asks.append(Message("t", b"large", properties={"mine": "x"}))
+        answers = await asyncio.gather(*(asking.request(each, timeout_ms=8_000) for each in asks))
+        assert [each.body for each in answers] == [b"re:%d" % at for at in range(200)] + [large]
+        ports = {each.store_host[1] for each in answers}
+        assert len(ports) == 2, "replies come by both brokers"
 
 
 async def test_failures_are_told_apart(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_reply_that_nobody_takes_is_told(tmp_path: Path) -> None:
         async with RequestProducer("r", namesrv=cluster.namesrv_addr, client=OTHER) as replier:
             with pytest.raises(InvalidMessage, match="nobody waits"):
                 await replier.reply(plain, b"y")
-            with pytest.raises(ReplyNotTaken, match="channel of <.*> not found"):
+            with pytest.raises(ReplyNotTaken, match=r"channel of <.*> not found"):
                 await replier.reply(request, b"y")
             chosen = reply_to(request, b"y")
             with pytest.raises(SendFailed):

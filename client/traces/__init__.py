@@ -1,0 +1,1 @@
+"""Message traces as RocketMQ's clients write them: who sent and who consumed which message."""
