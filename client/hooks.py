@@ -35,8 +35,9 @@ class SendContext:
 class SendHook:
     """Called around each attempt to send; derive and override (SendMessageHook.java).
 
-    What `before` raises ends the send; it may change the message's properties. What `after` raises
-    is logged and otherwise ignored.
+    What `before` raises ends the send; it may change the message's properties, or better put
+    another message in its place in `messages`: the user's own may be sent again. What `after`
+    raises is logged and otherwise ignored.
     """
 
     def before(self, context: SendContext) -> None:
@@ -107,6 +108,7 @@ class RecallHook:
 class ConsumeContext:
     """One call of a handler, as hooks see it (ConsumeMessageContext.java).
 
+    `polled` says that a program has polled the messages: there is no call, they count as done.
     Before the call only the first three are set. `outcome` is then SUCCESS, FAILED (it said later),
     EXCEPTION (it raised `error`) or TIME_OUT (it succeeded, after more than the consume time-out).
     """
@@ -116,6 +118,7 @@ class ConsumeContext:
     messages: list[ReceivedMessage]
     outcome: str = ""
     error: BaseException | None = None
+    polled: bool = False
     kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
 
 
@@ -183,7 +186,7 @@ class Hooks:
         """Call the hooks around messages that their consumer gave to its user."""
         if not self.consume or not messages:
             return
-        context = ConsumeContext(group, queue, messages)
+        context = ConsumeContext(group, queue, messages, polled=True)
         for hook in self.consume:
             _guarded(hook.before, context)
         context.outcome = "SUCCESS"

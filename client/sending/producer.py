@@ -193,8 +193,9 @@ class Producer(Lifetime):
         outgoing = self._packer.pack(message)
         context = None
         if self._hooks:
-            context = self._before([message], chosen, connection.remote, oneway=True)
-            outgoing = self._packer.pack_again([message], outgoing)
+            messages = [message]  # a hook may put another in its place
+            context = self._before(messages, chosen, connection.remote, oneway=True)
+            outgoing = self._packer.pack_again(messages, outgoing)
         frame = self._headers.frame(outgoing, chosen, next_opaque(), oneway=True)
         try:
             connection.oneway_frame(frame)

@@ -238,7 +238,6 @@ async def test_what_is_no_message_is_refused_before_anybody_hears_of_it(tmp_path
             (b"x", {"b": "bad topic"}),
             (b"x", {"b": "SCHEDULE_TOPIC_XXXX"}),
             (b"x", {"e": 99}),
-            (b"x", {"i": "REPLY_TO_CLIENT\x01asker\x02TRAN_MSG\x01true\x02"}),
         ):
             answer = await reply(live, body, **fields)
             assert answer.code != 0 and answer.remark

@@ -1,0 +1,1 @@
+"""Spans and metrics of clients by OpenTelemetry, where the extra `aerobee[otel]` is installed."""

@@ -1,0 +1,148 @@
+"""What spans say of messages, and the context that travels among a message's properties."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+
+from aerobee.client.errors import InvalidMessage
+from aerobee.client.message import Message, MessageQueue
+from aerobee.client.otel import attributes as names
+from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.message.properties import Property
+
+Attributes = dict[str, Any]
+
+_TIMED: Final = (Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC)
+_ID_CHARS: Final = 32  # of the id that a message gets later
+
+
+class CarryingMessage(Message):
+    """A message with a context among its properties, in place of `original`, the user's own."""
+
+    original: Message | None = None
+
+
+def carry(message: Message, context: Context) -> Message:
+    """Return a message that carries a context; the user's own message is left as it is.
+
+    One that carries a context already keeps it, and so does one whose properties would become too
+    long.
+    """
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier, context)
+    added = {name: value for name, value in carrier.items() if name and value}
+    if not added:
+        return message
+    fields = {name: getattr(message, name) for name in Message.__struct_fields__}
+    fields["properties"] = {**message.properties, **added}
+    made = CarryingMessage(**fields, original=message)
+    try:
+        made.wire_properties("0" * _ID_CHARS)
+    except InvalidMessage:
+        return message
+    return made
+
+
+def own_message(message: Message) -> Message:
+    """Return the message that the user gave."""
+    if isinstance(message, CarryingMessage) and message.original is not None:
+        return message.original
+    return message
+
+
+def users_link(message: Message) -> trace.Link | None:
+    """Return a link to the context that the user has put into a message, if any."""
+    return _link(message.properties)
+
+
+def sender_context(message: ReceivedMessage) -> trace.SpanContext | None:
+    """Return the context that a message came with, None without a sound one."""
+    link = _link(message.properties)
+    return None if link is None else link.context
+
+
+def received_context(message: ReceivedMessage) -> Context:
+    """Return all that a message came with: its sender's context, and the baggage."""
+    return propagate.extract(message.properties, Context())
+
+
+def carries(message: Message) -> bool:
+    """Whether a message has a context, or parts of one."""
+    return any(name in message.properties for name in propagate.get_global_textmap().fields)
+
+
+def _link(properties: dict[str, str]) -> trace.Link | None:
+    context = trace.get_current_span(propagate.extract(properties, Context())).get_span_context()
+    return trace.Link(context) if context.is_valid else None
+
+
+def address_attributes(address: str) -> Attributes:
+    """Say which broker it is, by "ip:port"."""
+    host, _, port = address.rpartition(":")
+    said: Attributes = {names.SERVER_ADDRESS: host.strip("[]")}
+    if port.isdigit():
+        said[names.SERVER_PORT] = int(port)
+    return said
+
+
+def queue_attributes(operation: str, kind: str, queue: MessageQueue) -> Attributes:
+    """Say what is done to a queue of a topic."""
+    return {
+        names.SYSTEM: "rocketmq",
+        names.OPERATION_NAME: operation,
+        names.OPERATION_TYPE: kind,
+        names.DESTINATION: queue.topic,
+        names.PARTITION: str(queue.queue_id),
+        names.NAMESPACE: "",
+    }
+
+
+def sent_attributes(messages: Sequence[Message]) -> Attributes:
+    """Say what is sent; of several what counts for all of them."""
+    if len(messages) != 1:
+        return {names.BATCH_COUNT: len(messages)}
+    message = messages[0]
+    properties = message.properties
+    keys = message.keys.split() if isinstance(message.keys, str) else list(message.keys)
+    said = _message_attributes(message.tags, keys, properties)
+    said[names.BODY_SIZE] = len(message.body)
+    said[names.MESSAGE_TYPE] = _type(properties, delayed=bool(message.delay_level))
+    if message.delay_level:
+        said[names.DELAY_LEVEL] = message.delay_level
+    return said
+
+
+def received_attributes(messages: Sequence[ReceivedMessage]) -> Attributes:
+    """Say what has come; of several what counts for all of them."""
+    if len(messages) != 1:
+        return {names.BATCH_COUNT: len(messages)}
+    message = messages[0]
+    said = _message_attributes(message.tags, message.keys, message.properties)
+    said[names.BODY_SIZE] = len(message.body)
+    said[names.MESSAGE_ID] = message.message_id
+    return said
+
+
+def _message_attributes(
+    tags: str | None, keys: Sequence[str], properties: dict[str, str]
+) -> Attributes:
+    said: Attributes = {}
+    if tags:
+        said[names.MESSAGE_TAG] = tags
+    if keys:
+        said[names.MESSAGE_KEYS] = tuple(keys)
+    if group := properties.get(Property.SHARDING_KEY):
+        said[names.MESSAGE_GROUP] = group
+    if (due := properties.get(Property.TIMER_DELIVER_MS, "")).isdecimal():
+        said[names.DELIVERY_TIMESTAMP] = int(due)
+    return said
+
+
+def _type(properties: dict[str, str], *, delayed: bool) -> str:
+    if properties.get(Property.TRAN_MSG) == "true":
+        return "transaction"
+    if delayed or Property.DELAY in properties or any(name in properties for name in _TIMED):
+        return "delay"
+    return "fifo" if Property.SHARDING_KEY in properties else "normal"
