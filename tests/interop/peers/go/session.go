@@ -63,6 +63,10 @@ func (s *session) obey(word string, fields map[string]string) (map[string]any, e
 		return map[string]any{}, member.Shutdown()
 	case "send":
 		return s.send(fields)
+	case "request":
+		return s.request(fields)
+	case "serve":
+		return map[string]any{}, s.serve(fields)
 	}
 	return nil, fmt.Errorf("unknown command %s", word)
 }
@@ -140,19 +144,28 @@ func number(text, word string) int {
 	return value
 }
 
+func (s *session) producer() (rocketmq.Producer, error) {
+	if s.sender != nil {
+		return s.sender, nil
+	}
+	sender, err := rocketmq.NewProducer(
+		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{s.namesrv})),
+		producer.WithGroupName("session-producer"),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := sender.Start(); err != nil {
+		return nil, err
+	}
+	s.sender = sender
+	return sender, nil
+}
+
 func (s *session) send(fields map[string]string) (map[string]any, error) {
-	if s.sender == nil {
-		sender, err := rocketmq.NewProducer(
-			producer.WithNsResolver(primitive.NewPassthroughResolver([]string{s.namesrv})),
-			producer.WithGroupName("session-producer"),
-		)
-		if err != nil {
-			return nil, err
-		}
-		if err := sender.Start(); err != nil {
-			return nil, err
-		}
-		s.sender = sender
+	sender, err := s.producer()
+	if err != nil {
+		return nil, err
 	}
 	body, err := base64.StdEncoding.DecodeString(fields["body"])
 	if err != nil {
@@ -168,7 +181,7 @@ func (s *session) send(fields map[string]string) (map[string]any, error) {
 	if fields["level"] != "" {
 		message.WithDelayTimeLevel(number(fields["level"], ""))
 	}
-	result, err := s.sender.SendSync(context.Background(), message)
+	result, err := sender.SendSync(context.Background(), message)
 	if err != nil {
 		return nil, err
 	}

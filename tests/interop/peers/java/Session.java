@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
@@ -17,6 +18,7 @@ class Session {
     private final String namesrv;
     private final Map<String, Member> members = new HashMap<>();
     private DefaultMQProducer producer;
+    private DefaultMQPushConsumer replier;
 
     Session(String namesrv) {
         this.namesrv = namesrv;
@@ -41,6 +43,9 @@ class Session {
         for (Member member : members.values()) {
             member.close();
         }
+        if (replier != null) {
+            replier.shutdown();
+        }
         if (producer != null) {
             producer.shutdown();
         }
@@ -57,6 +62,11 @@ class Session {
                 return "";
             case "send":
                 return send(fields);
+            case "request":
+                return Requests.request(producer(), fields);
+            case "serve":
+                replier = Requests.serve(namesrv, producer(), fields);
+                return "";
             case "blast":
                 return Speed.blast(producer(), fields);
             default:

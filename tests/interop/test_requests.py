@@ -1,0 +1,163 @@
+"""Requests and replies: Java, Go and our client in either role, at our broker and at RocketMQ's."""
+
+import asyncio
+import base64
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from support.interop import peers
+from support.interop.aerobee_server import Aerobee
+from support.interop.cluster import Cluster
+from support.interop.peers import Peer, PeerFailed
+from support.interop.raw_messages import create_topic, read_queue, wait_for_route
+from support.interop.raw_remoting import RawClient
+from support.interop.rocketmq_server import RocketMQ
+from support.interop.sessions import Session
+
+from aerobee.client import (
+    ConsumeFrom,
+    Message,
+    PushConsumer,
+    ReceivedMessage,
+    ReplierRefused,
+    RequestProducer,
+)
+
+pytestmark = [pytest.mark.interop, pytest.mark.needs("java", "go"), pytest.mark.timeout(300)]
+
+FOREIGN = (peers.JAVA_5, peers.JAVA_4, peers.GO)
+MARKS = {peers.JAVA_5: b"java:", peers.JAVA_4: b"java:", peers.GO: b"go:"}
+TIMEOUT_MS = 30_000  # on a busy machine; a consumer of Java's may take 20 s to get its queues
+LARGE = bytes(range(256)) * 64  # so large that each client packs it
+
+
+@pytest.fixture(scope="module", params=[Aerobee, RocketMQ], ids=["aerobee", "rocketmq"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A nameserver and one broker."""
+    kind: type[Cluster] = request.param
+    with kind(tmp_path_factory.mktemp("requests")) as cluster:
+        yield cluster
+
+
+def new_topic(cluster: Cluster) -> str:
+    """Make a topic that no other test uses."""
+    topic = f"ask-{uuid.uuid4().hex[:12]}"
+    create_topic(cluster.broker, topic, 2)
+    wait_for_route(cluster.namesrv, topic)
+    return topic
+
+
+def ask(session: Session, topic: str, body: bytes, timeout_ms: int = TIMEOUT_MS) -> bytes:
+    """Let a peer ask, and return the reply's body."""
+    encoded = base64.b64encode(body).decode()
+    answer = session.ask("request", topic=topic, body=encoded, timeout=timeout_ms)
+    assert answer["topic"] == "DefaultCluster_REPLY_TOPIC"
+    return base64.b64decode(answer["body"])
+
+
+def ask_again(session: Session, topic: str, body: bytes) -> bytes:
+    """Ask until there is a reply.
+
+    Go's first heartbeat as a producer may come behind its first request, whoever the broker is; and
+    behind a restart each of their clients beats anew within 30 s, and not before.
+    """
+    for _ in range(9):
+        try:
+            return ask(session, topic, body, 5_000)
+        except PeerFailed:
+            continue
+    return ask(session, topic, body)
+
+
+@pytest.mark.parametrize("replier", FOREIGN, ids=str)
+async def test_our_requests_are_answered_by_others(cluster: Cluster, replier: Peer) -> None:
+    """One by one and many at a time; large bodies travel packed both ways."""
+    topic = new_topic(cluster)
+    with Session(replier, cluster.namesrv) as session:
+        await asyncio.to_thread(session.ask, "serve", topic=topic, group=f"{topic}-g")
+        async with RequestProducer("askers", namesrv=cluster.namesrv) as producer:
+            for body in (b"one", LARGE):
+                answer = await producer.request(Message(topic, body), timeout_ms=TIMEOUT_MS)
+                assert answer.body == MARKS[replier] + body
+            answers = await asyncio.gather(
+                *(
+                    producer.request(Message(topic, b"%d" % at), timeout_ms=TIMEOUT_MS)
+                    for at in range(50)
+                )
+            )
+            assert [each.body for each in answers] == [
+                MARKS[replier] + b"%d" % at for at in range(50)
+            ]
+
+
+@pytest.mark.parametrize("asker", FOREIGN, ids=str)
+async def test_requests_of_others_are_answered_by_us(cluster: Cluster, asker: Peer) -> None:
+    """A refusal is a message to them; what nobody answers ends with their own time-out."""
+    topic, refused = new_topic(cluster), new_topic(cluster)
+
+    async def handle(request: ReceivedMessage) -> None:
+        if request.body != b"silence":
+            await producer.reply(request, b"ours:" + request.body, tags="A")
+
+    async def refuse(request: ReceivedMessage) -> None:
+        await producer.reply(request, b"no", refusal="not today")
+
+    producer = RequestProducer("repliers", namesrv=cluster.namesrv)
+    consumer = PushConsumer(f"{topic}-g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic, handle)
+    consumer.subscribe(refused, refuse)
+    async with producer, consumer:
+        with Session(asker, cluster.namesrv) as session:
+            for body in (b"one", LARGE):
+                assert await asyncio.to_thread(ask_again, session, topic, body) == b"ours:" + body
+            assert await asyncio.to_thread(ask, session, refused, b"please") == b"no"
+            with pytest.raises(PeerFailed, match=r"(?i)time ?out"):
+                await asyncio.to_thread(ask, session, topic, b"silence", 1_000)
+        async with RequestProducer("askers", namesrv=cluster.namesrv) as own:
+            with pytest.raises(ReplierRefused, match="not today"):
+                await own.request(Message(refused, b"please"), timeout_ms=TIMEOUT_MS)
+
+
+def test_others_ask_each_other_by_our_broker(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Java asks Go and Go asks Java; a restart of the broker between requests is survived."""
+    with Aerobee(tmp_path_factory.mktemp("both")) as cluster:
+        by_java, by_go = new_topic(cluster), new_topic(cluster)
+        with (
+            Session(peers.JAVA_5, cluster.namesrv) as java,
+            Session(peers.GO, cluster.namesrv) as go,
+        ):
+            java.ask("serve", topic=by_java, group=f"{by_java}-g")
+            go.ask("serve", topic=by_go, group=f"{by_go}-g")
+            assert ask_again(go, by_java, b"1") == b"java:1"
+            assert ask_again(java, by_go, b"2") == b"go:2"
+            cluster.stop_broker()
+            cluster.start()
+            assert ask_again(go, by_java, b"3") == b"java:3"
+            assert ask_again(java, by_go, b"4") == b"go:4"
+
+
+def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
+    """By whom they are read: the words say to programs and people what became of a reply."""
+    fields = {
+        "a": "repliers", "b": "DefaultCluster_REPLY_TOPIC", "c": "TBW102", "d": "4", "e": "0",
+        "f": "0", "g": "1", "h": "0", "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+    client = RawClient(cluster.broker)
+    try:
+        unnamed = client.call(325, fields | {"i": "MSG_TYPE\x01reply\x02"}, b"x")
+        absent = client.call(325, fields | {"i": "REPLY_TO_CLIENT\x01nobody\x02"}, b"x")
+        elsewhere = client.call(325, fields | {"e": "77"}, b"x")
+    finally:
+        client.close()
+    assert (unnamed.code, unnamed.remark) == (
+        1, "reply message properties[REPLY_TO_CLIENT] is null"
+    )  # fmt: skip
+    assert (absent.code, absent.remark) == (
+        1, "push reply message fail, channel of <nobody> not found."
+    )  # fmt: skip
+    assert elsewhere.code != 0 and "queueId[77] is illegal" in str(elsewhere.remark)
+    kept = read_queue(RawClient(cluster.broker), "DefaultCluster_REPLY_TOPIC", 0)
+    assert [each.body for each in kept][-2:] == [b"x", b"x"], "stored whatever the push gave"
