@@ -7,8 +7,10 @@ from aerobee.client.errors import (
     InvalidUse,
     RouteMissing,
     SendFailed,
+    TransactionNotBegun,
     Unavailable,
 )
+from aerobee.client.finding.found import FoundMessages
 from aerobee.client.group.group_member import MessageModel
 from aerobee.client.group.offsets import ConsumeFrom
 from aerobee.client.group.strategies import (
@@ -56,12 +58,17 @@ from aerobee.client.selectors import QueueSelector, at_random, by_key
 from aerobee.client.sending.producer import Producer
 from aerobee.client.settings import (
     ClientSettings,
+    LatencySettings,
     LitePullSettings,
     ProducerSettings,
     PullConsumerSettings,
     PullSettings,
     PushSettings,
+    TransactionSettings,
 )
+from aerobee.client.transactions.half import HalfMessage, Transaction
+from aerobee.client.transactions.listener import TransactionListener, TransactionState
+from aerobee.client.transactions.producer import TransactionProducer
 from aerobee.remoting.net.tls import TlsClientSettings
 
 __all__ = [
@@ -81,9 +88,12 @@ __all__ = [
     "EndTransactionHook",
     "FilterContext",
     "FilterHook",
+    "FoundMessages",
+    "HalfMessage",
     "HandlerStatistics",
     "InvalidMessage",
     "InvalidUse",
+    "LatencySettings",
     "Later",
     "LitePullConsumer",
     "LitePullSettings",
@@ -121,6 +131,12 @@ __all__ = [
     "Strategy",
     "TlsClientSettings",
     "TopicStatistics",
+    "Transaction",
+    "TransactionListener",
+    "TransactionNotBegun",
+    "TransactionProducer",
+    "TransactionSettings",
+    "TransactionState",
     "Unavailable",
     "at_random",
     "by_key",

@@ -7,6 +7,7 @@ AerobeeError
 │   ├── RouteMissing      no broker serves the topic (for sending, or at all): create it, or wait
 │   ├── BrokerRefused     a broker or nameserver answered with an error code: see `code`
 │   ├── SendFailed        every attempt of a send failed; the last reason is `__cause__`
+│   ├── TransactionNotBegun  the half message is not kept safely: it is rolled back
 │   ├── NoReply           a request was stored, and no reply came in time
 │   │   └── ReplyConnectionLost  where a connection was lost on which it may have come
 │   ├── ReplierRefused    the replier says why there is no answer
@@ -26,6 +27,7 @@ __all__ = [
     "InvalidUse",
     "RouteMissing",
     "SendFailed",
+    "TransactionNotBegun",
     "Unavailable",
 ]
 
@@ -95,3 +97,20 @@ class SendFailed(ClientError):
         )
         self.topic = topic
         self.brokers = brokers
+
+
+class TransactionNotBegun(ClientError):
+    """A half message was stored, but a flush or a replica is late or missing: it is rolled back.
+
+    The local transaction has not run. `status` names what is missing, as `SendStatus` does; sending
+    again may succeed (DefaultMQProducerImpl.sendMessageInTransaction).
+    """
+
+    def __init__(self, topic: str, message_id: str, status: str) -> None:
+        super().__init__(
+            f"the half message {message_id} of topic {topic!r} is rolled back: its broker answered"
+            f" {status}"
+        )
+        self.topic = topic
+        self.message_id = message_id
+        self.status = status

@@ -48,7 +48,7 @@ class Message(msgspec.Struct):
     later (1 s, 5 s, 10 s, 30 s, 1 m ... 2 h by default), 0 at once; `properties` are the user's
     own, and RocketMQ's as far as no other field says the same (TIMER_DELAY_SEC, __SHARDINGKEY ...):
     without empty names or values, and without the id that the client gives every message
-    (UNIQ_KEY).
+    (UNIQ_KEY), nor what makes a half message (TRAN_MSG), which a TransactionProducer says.
     """
 
     topic: str
@@ -59,10 +59,11 @@ class Message(msgspec.Struct):
     properties: dict[str, str] = {}  # each message gets a dict of its own
     flag: int = 0
 
-    def wire_properties(self, unique_key: str) -> str:
+    def wire_properties(self, unique_key: str, own: Mapping[str, str] = {}) -> str:
         """Write all the properties as they travel; the message itself is left as it is.
 
-        Raises InvalidMessage if a name or value is empty, holds one of the two separator characters
+        `own` are more of them, which the client says and users cannot. Raises InvalidMessage if a
+        name or value is empty, holds one of the two separator characters
         or half a character, if a name would be there twice, or where they are too long together.
         """
         keys = self.keys
@@ -76,9 +77,10 @@ class Message(msgspec.Struct):
         if self.tags:
             pairs += 1
             text += f"TAGS\x01{self.tags}\x02"
-        if self.properties or self.delay_level:
+        if self.properties or self.delay_level or own:
             more = dict(self.properties)
-            self._check_names(more, keys)
+            self._check_names(more, keys, own)
+            more.update(own)
             if self.delay_level:
                 more[Property.DELAY] = str(self.delay_level)
             pairs += len(more)
@@ -94,7 +96,9 @@ class Message(msgspec.Struct):
             )
         return text
 
-    def _check_names(self, properties: Mapping[str, str], keys: str) -> None:
+    def _check_names(
+        self, properties: Mapping[str, str], keys: str, own: Mapping[str, str]
+    ) -> None:
         """Raise InvalidMessage for what readers would leave out, or could read in two ways.
 
         Java's client takes none of RocketMQ's names from users (Message.putUserProperty).
@@ -102,11 +106,17 @@ class Message(msgspec.Struct):
         if "" in properties or not all(properties.values()):
             name = next((name for name, value in properties.items() if not value), "")
             raise InvalidMessage(f"property {name!r}: its name or value is empty")
-        said = {
+        if Property.TRAN_MSG in properties:
+            raise InvalidMessage(
+                f"property {Property.TRAN_MSG!r} makes a half message, which a TransactionProducer"
+                " sends; a message that is sent on takes ReceivedMessage.user_properties along"
+            )
+        said: dict[str, object] = {
             Property.UNIQ_KEY: True,
             Property.KEYS: keys,
             Property.TAGS: self.tags,
             Property.DELAY: self.delay_level,
+            **own,
         }
         for name, elsewhere in said.items():
             if elsewhere and name in properties:
@@ -143,8 +153,9 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
     `message_id` is the id that the client gave (a batch: all, joined by commas);
     `offset_message_id` the broker's, with its address and the position in its log; `queue_offset`
-    the offset in `queue` (of a batch: of its first message); `trace_on` says whether the broker
-    wants the message traced.
+    the offset in `queue` (of a batch: of its first message). `recall_handle` is there for a message
+    with a time of its own: `Producer.recall` takes it back by that. `trace_on` says whether the
+    broker wants the message traced.
     """
 
     status: SendStatus

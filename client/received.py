@@ -18,7 +18,12 @@ from aerobee.remoting.message.layout import (
     TOPIC_LENGTH_BYTES_MIN,
 )
 from aerobee.remoting.message.message_id import offset_message_id
-from aerobee.remoting.message.properties import Property, find_property, parse_properties
+from aerobee.remoting.message.properties import (
+    PROPERTY_NAMES,
+    Property,
+    find_property,
+    parse_properties,
+)
 from aerobee.remoting.message.record import HEAD, MIDDLES, host_address
 from aerobee.remoting.words import RETRY_PREFIX
 
@@ -77,6 +82,18 @@ class ReceivedMessage(msgspec.Struct, eq=False, gc=False):
         if self.parsed is None:
             self.parsed = parse_properties(self.raw_properties)
         return self.parsed
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The properties without RocketMQ's own: what to take along when a message is sent on.
+
+            Message("billing", message.body, properties=message.user_properties)
+
+        A copy of all of them would make a half of what was committed (TRAN_MSG), or wait again.
+        """
+        return {
+            name: value for name, value in self.properties.items() if name not in PROPERTY_NAMES
+        }
 
     @property
     def topic(self) -> str:

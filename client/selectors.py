@@ -29,6 +29,17 @@ class RoundRobin:
                 break
         return queue
 
+    def pick_if(
+        self, queues: Sequence[MessageQueue], wanted: Callable[[MessageQueue], bool]
+    ) -> MessageQueue | None:
+        """Return the next queue that is wanted; None where none of them is."""
+        for _ in queues:
+            self._next += 1
+            queue = queues[self._next % len(queues)]
+            if wanted(queue):
+                return queue
+        return None
+
 
 def by_key(key: str | int) -> QueueSelector:
     """Send equal keys to the same queue, as long as the topic keeps its number of queues.

@@ -23,6 +23,7 @@ class ClientSettings:
     api_timeout_ms: int = 3_000  # mqClientApiTimeout: routes, heartbeats, member lists
     connect_timeout_ms: int = 3_000
     offset_timeout_ms: int = 5_000  # queries and awaited commits of offsets
+    find_timeout_ms: int = 6_000  # of looking for messages, at all brokers together
     namesrv_interval_ms: int = 120_000  # between questions to an HTTP address server
     route_interval_ms: int = 30_000  # pollNameServerInterval
     heartbeat_interval_ms: int = 30_000  # heartbeatBrokerInterval
@@ -43,6 +44,34 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatencySettings:
+    """Which brokers sends avoid for a while, by how long they took (MQFaultStrategy.java).
+
+    A send that took `slow_ms[n]` or longer makes its broker the last choice for `avoid_ms[n]`; a
+    failed one counts as 10 s. With `detector` a broker that was not reached, or refused, stays
+    avoided until it answers.
+    """
+
+    enabled: bool = False  # sendLatencyEnable
+    slow_ms: tuple[int, ...] = (50, 100, 550, 1_800, 3_000, 5_000, 15_000)  # latencyMax
+    avoid_ms: tuple[int, ...] = (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000)  # notAvailableDuration
+    detector: bool = False  # startDetectorEnable
+    detect_interval_ms: int = 2_000  # detectInterval: between two questions to one broker
+    detect_timeout_ms: int = 200  # detectTimeout
+
+    def __post_init__(self) -> None:
+        if len(self.slow_ms) != len(self.avoid_ms) or not self.slow_ms:
+            raise ValueError(
+                f"slow_ms has {len(self.slow_ms)} values, avoid_ms {len(self.avoid_ms)}: each of"
+                " the first needs one of the second"
+            )
+        if list(self.slow_ms) != sorted(self.slow_ms) or min(*self.slow_ms, *self.avoid_ms) < 0:
+            raise ValueError("slow_ms must rise, and neither it nor avoid_ms go below 0")
+        _check_range("detect_interval_ms", self.detect_interval_ms, 2**31 - 1)
+        _check_range("detect_timeout_ms", self.detect_timeout_ms, 2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
     """How one producer sends (DefaultMQProducer.java)."""
 
@@ -55,10 +84,34 @@ class ProducerSettings:
     compression_level: int = 5
     create_topic_key: str = AUTO_CREATE_TOPIC  # the topic whose brokers create unknown ones
     default_topic_queues: int = 4  # queues of a topic that a send creates
+    latency: LatencySettings = field(default_factory=LatencySettings)
 
     def __post_init__(self) -> None:
         if self.compression not in CODECS:
             raise ValueError(f"compression={self.compression!r}: allowed are {', '.join(CODECS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings(ProducerSettings):
+    """How a transaction producer sends, and answers checks (TransactionMQProducer.java).
+
+    `topics` are those of which checks are to reach this process before it has sent anything itself:
+    what an earlier life of it has left open. Without one it is known, as Java's producers are, to
+    the brokers that create topics.
+    """
+
+    topics: tuple[str, ...] = ()
+    check_concurrency: int = 8  # Java: 1; one that hangs holds up no other
+    check_timeout_ms: int = 30_000  # then the answer is that nobody knows
+    checks_waiting_max: int = 2_000  # checkRequestHoldMax; brokers ask again for what is dropped
+    checks_waiting_bytes_max: int = 64 * 1024 * 1024  # of the bodies of those that wait
+
+    def __post_init__(self) -> None:
+        # a class with slots is made anew, which a bare super() does not know
+        super(TransactionSettings, self).__post_init__()
+        _check_range("check_concurrency", self.check_concurrency, 1_000)
+        _check_range("check_timeout_ms", self.check_timeout_ms, 2**31 - 1)
+        _check_range("checks_waiting_max", self.checks_waiting_max, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.routes import RouteCache, TopicRoute
 from aerobee.client.errors import RouteMissing
+from aerobee.client.instance.checkers import Checkers
 from aerobee.client.instance.consumer import Consumer
 from aerobee.client.instance.heartbeats import Heartbeats
 from aerobee.client.instance.processors import routes as client_routes
@@ -46,6 +47,7 @@ class ClientInstance:
     def __init__(self, namesrv: tuple[str, ...], settings: ClientSettings) -> None:
         self.settings = settings
         self.users = 0  # open producers and consumers
+        self.checkers = Checkers()
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
         self._namesrv = namesrv[0]
         self._identifying: SingleFlight[None] | None = None
@@ -237,6 +239,7 @@ class ClientInstance:
 
     async def _refresh_routes(self) -> None:
         wanted = {topic for each in self.consumers.values() for topic in each.topics()}
+        wanted |= self.checkers.topics()
         await self.routes.refresh_all(sorted(wanted | self.routes.kept))
         self.routes.forget_missing(wanted)
 

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from types import TracebackType
 from typing import ClassVar, Self
 
 from aerobee.client.errors import InvalidUse
+from aerobee.client.finding.found import FoundMessages
+from aerobee.client.finding.search import Search, find
 from aerobee.client.instance.client_instance import ClientInstance
 
 
@@ -45,6 +48,35 @@ class Lifetime(ABC):
     ) -> None:
         """Close."""
         await self.close()
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        message_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        messages_max: int = 64,
+        timeout_ms: int | None = None,
+    ) -> FoundMessages:
+        """Find the messages of a topic that have a key, or an id, the oldest first.
+
+            for message in await consumer.find("orders", key="order-1"):
+                print(message.queue, message.queue_offset, message.body)
+
+        `message_id` is the one that the client gave, or the broker's. Of more than `messages_max`
+        the newest are found; `since` and `until` are store times with a time zone. All brokers are
+        asked at the same time, over connections of their own, for `timeout_ms` (default 6,000);
+        `failed` of the answer names those that could not be asked. Brokers keep an index unless
+        `messageIndexEnable` says no. Raises InvalidMessage for a bad topic, InvalidUse,
+        RouteMissing, and where no broker could be asked what the first one failed with: Unavailable
+        or BrokerRefused.
+        """
+        search = Search.of(topic, key, message_id, (since, until), messages_max)
+        instance = self._started()
+        budget_ms = instance.settings.find_timeout_ms if timeout_ms is None else timeout_ms
+        return await find(instance.as_stranger, search, budget_ms)
 
     @contextlib.asynccontextmanager
     async def _or_close(self) -> AsyncIterator[Callable[[], None]]:

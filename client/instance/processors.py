@@ -11,7 +11,7 @@ import msgspec
 
 from aerobee.client.instance.consumer import Consumer
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import decode_messages
+from aerobee.client.received import ReceivedMessage, decode_messages
 from aerobee.remoting import bodies
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,
@@ -29,6 +29,8 @@ from aerobee.remoting.headers.heartbeat import (
 )
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
 from aerobee.remoting.headers.send import PushReplyRequest
+from aerobee.remoting.headers.transactions import CheckTransactionStateRequest
+from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
@@ -103,11 +105,8 @@ async def consume_directly(
 ) -> Outcome:
     """Give the record in the body to the group's handler now, whoever owns its queue."""
     header = request.header
-    data = bytes(request.command.body)
     try:
-        record = decode_record(data)
-        queue = MessageQueue(record.topic, header.broker_name or "", record.queue_id)
-        message = decode_messages(data, queue)[0]
+        message = _message(request.command.body, header.broker_name)
     except (CorruptRecord, IndexError) as error:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR, f"no message in the request to consume one: {error}"
@@ -125,6 +124,34 @@ def reply_pushed(instance: "ClientInstance", request: Request[PushReplyRequest])
     return Reply()
 
 
+@routes.on(RequestCode.CHECK_TRANSACTION_STATE, CheckTransactionStateRequest)
+def check_transaction(
+    instance: "ClientInstance", request: Request[CheckTransactionStateRequest]
+) -> None:
+    """Have a producer of its group say what becomes of the half message in the body.
+
+    Nobody waits for a reply, and what is not answered is asked again: trouble is only logged.
+    """
+    asked, remote = request.header, request.connection.remote
+    try:
+        message = _message(request.command.body, asked.broker_name)
+    except (CorruptRecord, IndexError) as error:
+        log.warning("check of a transaction not understood broker=%s: %s", remote, error)
+        return
+    group = message.properties.get(Property.PGROUP, "")
+    checker = instance.checkers.find(group, message.message_id)
+    if checker is None:
+        log.warning(
+            "check of a transaction, but nobody here answers for its group group=%s broker=%s"
+            " message_id=%s",
+            group,
+            remote,
+            message.message_id,
+        )
+        return
+    checker.check(asked, message, request.connection)
+
+
 def stacks() -> str:
     """Write where every task of this loop and every thread is, as `jstack` does for Java."""
     parts: list[str] = []
@@ -138,6 +165,14 @@ def stacks() -> str:
         lines = "".join(traceback.format_stack(frame))
         parts.append(f"thread {names.get(ident, ident)}\n{lines}")
     return "\n".join(parts)
+
+
+def _message(body: bytes | memoryview, broker_name: str | None) -> ReceivedMessage:
+    """Read the one record of a body; raises CorruptRecord, IndexError."""
+    data = bytes(body)
+    record = decode_record(data, body=False)
+    queue = MessageQueue(record.topic, broker_name or "", record.queue_id)
+    return decode_messages(data, queue)[0]
 
 
 def _offset_table(body: bytes | memoryview) -> dict[MessageQueue, int]:

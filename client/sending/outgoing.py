@@ -7,6 +7,7 @@ import msgspec
 
 from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
+from aerobee.client.sending.due import waits_by
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
@@ -57,9 +58,12 @@ class Packer:
         self._settings = settings
         self._ids = UniqueIds()
 
-    def pack(self, message: Message, message_id: str | None = None) -> Outgoing:
+    def pack(
+        self, message: Message, message_id: str | None = None, *, half: bool = False
+    ) -> Outgoing:
         """Make one message ready: give it an id unless it has one, compress a large body.
 
+        A `half` message is kept from consumers until its producer group says what becomes of it.
         Raises InvalidMessage if its properties cannot be written.
         """
         now_ms = wall_clock_ms()
@@ -74,11 +78,17 @@ class Packer:
             settings = self._settings
             sys_flag = SysFlag.COMPRESSED | CODECS[settings.compression]
             body = compress(body, settings.compression, settings.compression_level)
+        if half:
+            sys_flag |= SysFlag.TRANSACTION_PREPARED
+            own = {Property.TRAN_MSG: "true", Property.PGROUP: self._group}
+            properties = message.wire_properties(message_id, own)
+        else:
+            properties = message.wire_properties(message_id)
         return Outgoing(
             code,
             message.topic,
             body,
-            message.wire_properties(message_id),
+            properties,
             message_id,
             now_ms,
             message.flag,
@@ -104,8 +114,8 @@ class Packer:
                 raise InvalidMessage(
                     f"a batch goes to one topic, not to {topic!r} and {message.topic!r}"
                 )
-            if message.delay_level:
-                raise InvalidMessage("a delay (delay_level) is not supported for batching")
+            if (waits := waits_by(message)) is not None:
+                raise InvalidMessage(f"a delay ({waits}) is not supported for batching")
             properties = message.wire_properties(message_id).encode()
             parts.append(BatchedMessage(message.flag, message.body, properties))
         body = encode_batch(parts)
@@ -120,7 +130,8 @@ class Packer:
     def pack_again(self, messages: Sequence[Message], outgoing: Outgoing) -> Outgoing:
         """Make messages ready anew, under the same ids: a hook may have changed them."""
         if outgoing.code != BATCH:
-            return self.pack(messages[0], outgoing.message_id)
+            half = bool(outgoing.sys_flag & SysFlag.TRANSACTION_PREPARED)
+            return self.pack(messages[0], outgoing.message_id, half=half)
         return self.pack_batch(messages, outgoing.message_id.split(","))
 
     def fields(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:

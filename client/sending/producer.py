@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import InvalidUse, SendFailed
+from aerobee.client.errors import SendFailed
 from aerobee.client.hooks import SendContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
@@ -23,10 +24,13 @@ from aerobee.client.message import (
     check_message,
     check_name,
 )
-from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
+from aerobee.client.selectors import QueueSelector
+from aerobee.client.sending.choice import QueueChoice
+from aerobee.client.sending.due import due
 from aerobee.client.sending.frames import SendHeaders
 from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
-from aerobee.client.sending.retries import worth_retrying
+from aerobee.client.sending.recalls import read_handle, recall
+from aerobee.client.sending.retries import surely_not_stored, worth_retrying
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
-TOPICS_KEPT: Final = 10_000  # whose turns are remembered
 
 
 class Producer(Lifetime):
@@ -75,7 +78,7 @@ class Producer(Lifetime):
         self._trace: TraceHook | None = None
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
-        self._turns: dict[str, RoundRobin] = {}
+        self._choice = QueueChoice(self.settings.latency)
         self._listed = False  # among the producers that heartbeats mention
 
     async def start(self) -> None:
@@ -88,7 +91,13 @@ class Producer(Lifetime):
             if self._client.enable_trace:
                 self._begin_trace()
             self._listed = True
-            await instance.add_producer(self.group)
+            await self._join(instance)
+            if (tolerance := self._choice.tolerance) is not None:
+                tolerance.start(instance.brokers, lambda: list(self._choice.turns))
+
+    async def _join(self, instance: ClientInstance) -> None:
+        """Let brokers know of the group."""
+        await instance.add_producer(self.group)
 
     async def close(self) -> None:
         """Say good-bye to the brokers; sends that still wait for a reply may fail."""
@@ -97,6 +106,8 @@ class Producer(Lifetime):
     async def _leave(self, instance: ClientInstance) -> None:
         listed, self._listed = self._listed, False
         try:
+            if (tolerance := self._choice.tolerance) is not None:
+                await tolerance.close()
             if listed:
                 await instance.remove_producer(self.group)
             if self._trace is not None:
@@ -123,27 +134,37 @@ class Producer(Lifetime):
         key: str | int | None = None,
         selector: QueueSelector | None = None,
         timeout_ms: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> SendResult:
         """Send one message and return where it went.
+
+            await producer.send(message, delay=timedelta(minutes=10))
 
         The queues of the topic take turns, unless `queue` names one, `key` picks one (equal keys,
         same queue) or `selector` does. Within `timeout_ms` (default 3,000 for the topic's route and
         all attempts) a failed send is tried again up to `retries_max` times, at another broker
-        first; not where the queue was chosen. Raises InvalidMessage, RouteMissing, BrokerRefused
-        for a refusal that is final, Unavailable where no nameserver tells the route or the chosen
-        queue's broker does not answer, SendFailed when the attempts or the time are used up.
+        first; not where the queue was chosen.
+
+        Consumers get it at `deliver_at`, a datetime with a time zone, or after `delay`: at once
+        where that is over. Milliseconds count; a broker says how far ahead it takes them (three
+        days by default), and RocketMQ's delivers up to a second late. `recall` takes it back.
+
+        Raises InvalidMessage, InvalidUse, RouteMissing, BrokerRefused for a refusal that is final,
+        Unavailable where no nameserver tells the route or the chosen queue's broker does not
+        answer, SendFailed when the attempts or the time are used up.
         """
         check_message(message, self.settings.body_bytes_max)
+        if deliver_at is not None or delay is not None:
+            message = due(message, deliver_at, delay)
         deadline_s = self._deadline_s(timeout_ms)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         outgoing = self._packer.pack(message)
-        if queue is None and key is None and selector is None:
-            tries_max = 1 + self.settings.retries_max
-            return await self._deliver(
-                [message], outgoing, route.write_queues, tries_max, deadline_s
-            )
-        chosen = self._choose(route, message, queue, key, selector)
-        return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
+        chosen = self._choice.choose(route, message, queue, key, selector)
+        if chosen is not None:
+            return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
+        tries_max = 1 + self.settings.retries_max
+        return await self._deliver([message], outgoing, route.write_queues, tries_max, deadline_s)
 
     async def send_many(
         self,
@@ -164,13 +185,13 @@ class Producer(Lifetime):
         deadline_s = self._deadline_s(timeout_ms)
         outgoing = self._packer.pack_batch(messages)
         route = self._known_route(outgoing.topic) or await self._route(outgoing.topic, deadline_s)
-        if queue is None and key is None and selector is None:
-            tries_max = 1 + self.settings.retries_max
-            return await self._deliver(
-                list(messages), outgoing, route.write_queues, tries_max, deadline_s
-            )
-        chosen = self._choose(route, messages[0], queue, key, selector)
-        return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
+        chosen = self._choice.choose(route, messages[0], queue, key, selector)
+        if chosen is not None:
+            return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
+        tries_max = 1 + self.settings.retries_max
+        return await self._deliver(
+            list(messages), outgoing, route.write_queues, tries_max, deadline_s
+        )
 
     async def send_oneway(
         self,
@@ -188,7 +209,9 @@ class Producer(Lifetime):
         check_message(message, self.settings.body_bytes_max)
         deadline_s = self._deadline_s(None)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
-        chosen = self._choose(route, message, queue, key, selector)
+        chosen = self._choice.choose(route, message, queue, key, selector)
+        if chosen is None:
+            chosen = self._choice.next(message.topic, route.write_queues)
         connection = self._open(chosen) or await self._connect(chosen, deadline_s)
         outgoing = self._packer.pack(message)
         context = None
@@ -203,6 +226,21 @@ class Producer(Lifetime):
             self._after(context, error=error)
             raise
         self._after(context)
+
+    async def recall(self, sent: SendResult | str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message that waits for its time, and return its id.
+
+            sent = await producer.send(message, delay=timedelta(hours=1))
+            await producer.recall(sent)  # or sent.recall_handle, which can be kept as text
+
+        Success means that the broker has noted it: what is delivered at this very moment may still
+        arrive. Raises InvalidMessage for what is no handle, BrokerRefused where the broker does not
+        recall (code 16; see its recallMessageEnable) or the time is over (604), RouteMissing,
+        Unavailable.
+        """
+        handle = read_handle(sent)
+        budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        return await recall(self._started().brokers, self.group, handle, budget_ms)
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that `topic` can be sent to, as a nameserver knows them now.
@@ -222,19 +260,21 @@ class Producer(Lifetime):
         queues: Sequence[MessageQueue],
         tries_max: int,
         deadline_s: float,
+        again: Callable[[Exception], bool] = worth_retrying,
     ) -> SendResult:
         """Try up to `tries_max` queues, each time of another broker if there is one.
 
-        Every message passes here: where a connection is open nothing is awaited but the reply.
-        Source: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl.
+        `again` tells which failure is worth that. Every message passes here: where a connection is
+        open only the reply is awaited. (DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl)
         """
-        turns = self._turns[outgoing.topic]
+        choice, elsewhere = self._choice, self.settings.retry_other_broker_when_not_stored
+        stored_is_enough = again is surely_not_stored or not elsewhere
         tried: list[str] = []
         result: SendResult | None = None
         error: AerobeeError | None = None
         began_s = now_s = monotonic()
         while len(tried) < tries_max and (not tried or now_s < deadline_s):
-            queue = turns.pick(queues, tried[-1] if tried else None)
+            queue = choice.next(outgoing.topic, queues, tried[-1] if tried else None)
             tried.append(queue.broker_name)
             context = None
             try:
@@ -247,8 +287,7 @@ class Producer(Lifetime):
                 if self._hooks:
                     context = self._before(messages, queue, connection.remote)
                     outgoing = self._packer.pack_again(messages, outgoing)
-                opaque = next_opaque()
-                frame = self._headers.frame(outgoing, queue, opaque)
+                frame = self._headers.frame(outgoing, queue, opaque := next_opaque())
                 reply = await connection.begin_frame(
                     frame, opaque, outgoing.code, deadline_s - now_s, brief=True
                 )
@@ -256,7 +295,8 @@ class Producer(Lifetime):
             except AerobeeError as failure:
                 error = failure
                 self._after(context, error=failure)
-                if tries_max > 1 and worth_retrying(failure):
+                choice.failed(queue, failure)
+                if tries_max > 1 and again(failure):
                     log.warning("send failed: queue=%s error=%s", queue, failure)
                     now_s = monotonic()
                     continue
@@ -265,15 +305,13 @@ class Producer(Lifetime):
                 break
             if context is not None:
                 self._after(context, result)
-            if result.status is SendStatus.SEND_OK:
-                return result
-            if not self.settings.retry_other_broker_when_not_stored:
+            choice.succeeded(queue, now_s)
+            if stored_is_enough or result.status is SendStatus.SEND_OK:
                 return result
             now_s = monotonic()
         if result is not None:
             return result
-        elapsed_ms = round((monotonic() - began_s) * 1000)
-        raise SendFailed(outgoing.topic, tried, elapsed_ms) from error
+        raise SendFailed(outgoing.topic, tried, round((monotonic() - began_s) * 1000)) from error
 
     def _open(self, queue: MessageQueue) -> Connection | None:
         """Return the connection to the queue's master if it is known and open."""
@@ -292,33 +330,11 @@ class Producer(Lifetime):
                 f"{queue.broker_name}: no connection before the send's time was up"
             ) from None
 
-    def _choose(
-        self,
-        route: TopicRoute,
-        message: Message,
-        queue: MessageQueue | None,
-        key: str | int | None,
-        selector: QueueSelector | None,
-    ) -> MessageQueue:
-        if (queue is not None) + (key is not None) + (selector is not None) > 1:
-            raise InvalidUse("give one of queue, key and selector")
-        if queue is not None:
-            if queue.topic != message.topic:
-                raise InvalidUse(f"queue {queue} does not belong to topic {message.topic!r}")
-            return queue
-        if key is not None:
-            selector = by_key(key)
-        if selector is None:
-            return self._turns[route.topic].pick(route.write_queues)
-        chosen = selector(route.write_queues, message)
-        if chosen not in route.write_queues:
-            raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")
-        return chosen
-
     def _known_route(self, topic: str) -> TopicRoute | None:
         """Return the topic's route if this producer has sent to it before."""
         route = self._started().routes.routes.get(topic)
-        return route if route is not None and topic in self._turns and route.write_queues else None
+        known = route is not None and topic in self._choice.turns and route.write_queues
+        return route if known else None
 
     async def _route(self, topic: str, deadline_s: float | None = None) -> TopicRoute:
         """Return the topic's route; a look-up goes on for others that wait when time is up here."""
@@ -335,9 +351,7 @@ class Producer(Lifetime):
                 f"no nameserver told the route of topic {topic!r} before the send's time was up"
             ) from None
         instance.routes.keep(topic)
-        if topic not in self._turns and len(self._turns) >= TOPICS_KEPT:
-            self._turns.clear()  # they begin anew; nobody else knows of them
-        self._turns.setdefault(topic, RoundRobin())
+        self._choice.learn(topic)
         return route
 
     def _deadline_s(self, timeout_ms: int | None) -> float:

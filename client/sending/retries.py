@@ -4,7 +4,7 @@ from typing import Final
 
 from aerobee.client.errors import BrokerRefused
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import NotConnected, Unavailable
 
 RETRIED_CODES: Final = frozenset(
     {  # DefaultMQProducer.retryResponseCodes
@@ -29,3 +29,14 @@ def worth_retrying(error: Exception) -> bool:
     if isinstance(error, BrokerRefused):
         return error.code in RETRIED_CODES
     return isinstance(error, Unavailable)
+
+
+def surely_not_stored(error: Exception) -> bool:
+    """Tell whether a message that may be stored once only can be tried again.
+
+    A half message whose reply is lost would be there twice, under one id: the application decides
+    about one of them, and is asked about the other, which it would commit as well.
+    """
+    if isinstance(error, BrokerRefused):
+        return error.code in RETRIED_CODES
+    return isinstance(error, NotConnected)

@@ -79,6 +79,12 @@ class Property:
     DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 
 
+PROPERTY_NAMES: Final = frozenset(
+    name for word, name in vars(Property).items() if not word.startswith("_")
+)
+"""All of them: what is named otherwise is the user's own."""
+
+
 def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str]:
     """Read a property string; of a repeated name the last value counts.
 

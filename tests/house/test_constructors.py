@@ -14,6 +14,7 @@ WIDE: Final = {
     "LitePullConsumer": "options that users write by name",
     "PushConsumer": "options that users write by name",
     "PullConsumer": "options that users write by name",
+    "TransactionProducer": "options that users write by name",
 }
 """Classes that may be given more, and why."""
 

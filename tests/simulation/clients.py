@@ -274,8 +274,10 @@ def poison(producer: Producer) -> None:
     packer = producer._packer
     pack = packer.pack
 
-    def poisoned(message: Message, message_id: str | None = None) -> Outgoing:
-        outgoing = pack(message, message_id)
+    def poisoned(
+        message: Message, message_id: str | None = None, *, half: bool = False
+    ) -> Outgoing:
+        outgoing = pack(message, message_id, half=half)
         outgoing.sys_flag, outgoing.is_plain = SysFlag.COMPRESSED, False
         return outgoing
 

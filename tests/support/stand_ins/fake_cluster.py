@@ -35,9 +35,13 @@ from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher, Outcome, Reply, Request, Routes
 from aerobee.remoting.net.server import Server
 from aerobee.remoting.net.tls import TlsSettings
+from support.stand_ins.fake_index import routes as index_routes
 from support.stand_ins.fake_ownership import Owners
 from support.stand_ins.fake_ownership import routes as ownership_routes
 from support.stand_ins.fake_retries import routes as retry_routes
+from support.stand_ins.fake_timers import handle_for
+from support.stand_ins.fake_timers import routes as timer_routes
+from support.stand_ins.fake_transactions import routes as transaction_routes
 
 routes: Routes["FakeBroker"] = Routes("fake")
 Script = Callable[[Connection, Command], Outcome]
@@ -60,6 +64,7 @@ class FakeBroker:
         self.committed: dict[tuple[str, str, int], int] = {}
         self.members: dict[str, dict[Connection, str]] = defaultdict(dict)
         self.heartbeats: list[HeartbeatData] = []
+        self.producers: dict[str, Connection] = {}  # by group, the last that said so
         self.connections: set[Connection] = set()
         self.msgpack = False
         self.handover = False  # whether it offers members to keep queues until their release
@@ -68,7 +73,8 @@ class FakeBroker:
         self._stored = 0
         self._arrived = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._dispatch = Dispatcher(self, [routes, ownership_routes, retry_routes], self._spawn)
+        families = [index_routes, ownership_routes, retry_routes, timer_routes, transaction_routes]
+        self._dispatch = Dispatcher(self, [routes, *families], self._spawn)
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -250,6 +256,7 @@ def store_one(broker: FakeBroker, request: Request[send.SendMessageRequestV2]) -
         msg_id=offset_message_id("127.0.0.1", broker.server.port, 1000 * offset),
         queue_id=header.queue_id,
         queue_offset=offset,
+        recall_handle=handle_for(broker, header.topic, header.properties),
     )
 
 
@@ -328,6 +335,8 @@ def heartbeat_came(broker: FakeBroker, request: Request[Any]) -> Outcome:
     """Register the members and tell the groups that grew."""
     data = decode_body(HeartbeatData, request.command.body)
     broker.heartbeats.append(data)
+    for each in data.producer_data_set:
+        broker.producers[each.group_name] = request.connection
     for consumer in data.consumer_data_set:
         if consumer.message_model == "CLUSTERING" and broker.creates_retry_topics:
             broker.topics.setdefault(f"%RETRY%{consumer.group_name}", 1)
@@ -370,26 +379,3 @@ def update_offset(
     header = request.header
     broker.committed[header.consumer_group, header.topic, header.queue_id] = header.commit_offset
     return Reply()
-
-
-@routes.on(RequestCode.GET_MAX_OFFSET, offsets.MaxOffsetRequest)
-def newest_offset(broker: FakeBroker, request: Request[offsets.MaxOffsetRequest]) -> Outcome:
-    """Return one past the newest message."""
-    at = request.header.topic, request.header.queue_id
-    return offsets.OffsetReply(offset=broker.first_offset[at] + len(broker.log[at]))
-
-
-@routes.on(RequestCode.GET_MIN_OFFSET, offsets.MinOffsetRequest)
-def oldest_offset(broker: FakeBroker, request: Request[offsets.MinOffsetRequest]) -> Outcome:
-    """Return the oldest message's offset."""
-    return offsets.OffsetReply(
-        offset=broker.first_offset[request.header.topic, request.header.queue_id]
-    )
-
-
-@routes.on(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, offsets.SearchOffsetRequest)
-def offset_at(broker: FakeBroker, request: Request[offsets.SearchOffsetRequest]) -> Outcome:
-    """Return the first offset stored at a time or later."""
-    records = broker.log[request.header.topic, request.header.queue_id]
-    later = [each for each in records if each.store_timestamp >= request.header.timestamp]
-    return offsets.OffsetReply(offset=later[0].queue_offset if later else len(records))

@@ -6,14 +6,17 @@ import sys
 from pathlib import Path
 
 from support.stand_ins.fake_cluster import FakeCluster
+from support.stand_ins.fake_transactions import ends
+
+from aerobee.remoting.codes import SysFlag
 
 README = Path(__file__).parents[3] / "client" / "README.md"
 
 
-async def run(program: str) -> str:
-    """Run a program in a process of its own and return what it prints."""
+async def run(program: str, folder: Path) -> str:
+    """Run a program in a process of its own, in a folder, and return what it prints."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", "-c", program, stdout=-1, stderr=-2
+        sys.executable, "-W", "error", "-c", program, stdout=-1, stderr=-2, cwd=folder
     )
     async with asyncio.timeout(30):
         output, _ = await child.communicate()
@@ -21,18 +24,36 @@ async def run(program: str) -> str:
     return output.decode()
 
 
-async def test_the_examples_run(cluster: FakeCluster) -> None:
-    """Sending, being handed and polling, one after the other."""
+async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
+    """In the order in which they stand; each does what its text says."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    programs = [each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples]
-    assert len(programs) == 5
-    assert re.fullmatch(r"SEND_OK \d \d\n", await run(programs[0]))
-    printed = await run(programs[1])
+    programs = iter([each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples])
+    assert len(examples) == 8
+
+    async def following() -> str:
+        return await run(next(programs), tmp_path)
+
+    assert re.fullmatch(r"SEND_OK \d \d\n", await following())
+    assert await following() == "SEND_OK\n"
+    reminders = [
+        record.body
+        for broker in cluster.brokers
+        for (topic, _), records in broker.log.items()
+        if topic == "reminders"
+        for record in records
+    ]
+    assert reminders == [b"ship"], "what was taken back is gone"
+    assert "no second order, and no message: UNIQUE" in await following()
+    states = [end.commit_or_rollback for broker in cluster.brokers for end in ends(broker)]
+    assert sorted(states) == [SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK]
+    found = await following()
+    assert "b'one'" in found and found.endswith("True {}\n1\n")
+    printed = await following()
     assert "orders new b'one'" in printed
     assert "orders paid b'two'" in printed
-    billed = await run(programs[2])
+    billed = await following()
     assert "b'two' 0" in billed and "b'two' 1" in billed
-    assert re.fullmatch(r"True\n\d \d+\n", await run(programs[3]))
-    pulled = await run(programs[4])
+    assert re.fullmatch(r"True\n\d \d+\n", await following())
+    pulled = await following()
     assert len(pulled.splitlines()) == len(cluster.brokers) * cluster.brokers[0].topics["orders"]
     assert "FOUND" in pulled

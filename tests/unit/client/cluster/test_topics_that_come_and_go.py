@@ -18,7 +18,7 @@ async def test_a_producer_remembers_the_last_topics_alone(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Turns and templates begin anew where there are too many; sends side by side go on."""
-    monkeypatch.setattr("aerobee.client.sending.producer.TOPICS_KEPT", 3)
+    monkeypatch.setattr("aerobee.client.sending.choice.TOPICS_KEPT", 3)
     monkeypatch.setattr("aerobee.client.sending.frames.TEMPLATES_KEPT", 3)
     topics = [f"t{number}" for number in range(TOPICS)]
     for topic in topics:
@@ -29,7 +29,7 @@ async def test_a_producer_remembers_the_last_topics_alone(
         assert [result.queue.topic for result in results] == [
             each for each in topics for _ in "xxxx"
         ]
-        assert len(producer._turns) <= 3
+        assert len(producer._choice.turns) <= 3
         assert len(producer._headers._plain) <= 3
 
 

@@ -1,0 +1,80 @@
+"""Handles by which messages are taken back that wait for their time."""
+
+import base64
+import binascii
+from typing import Final, NamedTuple
+
+from aerobee.client.cluster.brokers import Brokers
+from aerobee.client.errors import InvalidMessage
+from aerobee.client.message import (
+    TOPIC_CHARACTERS_MAX,
+    MessageQueue,
+    SendResult,
+    check_name,
+)
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
+from aerobee.remoting.headers.typed import decode_header
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
+
+VERSION: Final = "v1"
+PARTS: Final = 5
+HANDLE_CHARACTERS_MAX: Final = 4096
+
+
+class RecallHandle(NamedTuple):
+    """What a handle says: which message waits where, until when (RecallMessageHandle.java)."""
+
+    text: str
+    queue: MessageQueue  # any one of the topic on its broker
+    deliver_ms: int
+    message_id: str
+
+
+def read_handle(sent: SendResult | str) -> RecallHandle:
+    """Read the handle of a send's result, or one that was kept as text.
+
+    Raises InvalidMessage for what is none, and for a result that has none: the message had no time
+    of its own, or its broker gives no handles.
+    """
+    text = sent.recall_handle if isinstance(sent, SendResult) else sent
+    if not text:
+        raise InvalidMessage(
+            "there is no recall handle: only what was sent with deliver_at or delay has one, from"
+            " brokers since RocketMQ 5.4, unless its time had come already"
+        )
+    if not isinstance(text, str) or len(text) > HANDLE_CHARACTERS_MAX:
+        raise _not_one(text)
+    try:
+        # base64 in the alphabet for URLs, padded
+        plain = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        raise _not_one(text) from None
+    parts = plain.split(" ")
+    if len(parts) != PARTS or parts[0] != VERSION or not parts[3].isdecimal():
+        raise _not_one(text)
+    _, topic, broker, deliver_ms, message_id = parts
+    check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+    if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        raise InvalidMessage(f"nothing can be recalled from topic {topic!r}")
+    return RecallHandle(text, MessageQueue(topic, broker, 0), int(deliver_ms), message_id)
+
+
+async def recall(brokers: Brokers, group: str, handle: RecallHandle, timeout_ms: int) -> str:
+    """Ask the broker where a message waits to forget it; return the message's id.
+
+    Raises BrokerRefused, RouteMissing, Unavailable.
+    """
+    header = RecallMessageRequest(
+        topic=handle.queue.topic,
+        recall_handle=handle.text,
+        producer_group=group,
+        broker_name=handle.queue.broker_name,
+    )
+    code = RequestCode.RECALL_MESSAGE
+    reply = await brokers.call_broker(handle.queue, code, header, timeout_ms)
+    return decode_header(RecallMessageReply, reply.ext).msg_id
+
+
+def _not_one(text: object) -> InvalidMessage:
+    return InvalidMessage(f"{str(text)[:80]!r} is no recall handle: see SendResult.recall_handle")
