@@ -132,7 +132,7 @@ async def test_a_commit_that_comes_after_the_check_fails(
             assert broker and record
             return half
 
-        producer._begin = asked_meanwhile  # type: ignore[method-assign]
+        producer._begin = asked_meanwhile  # type: ignore[method-assign, assignment]
         with pytest.raises(sqlite3.IntegrityError):
             await names["place_order"](producer, mine, "order-9", 1)
         broker, _ = only_half(cluster)
