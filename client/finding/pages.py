@@ -15,7 +15,8 @@ from aerobee.remoting.errors import AerobeeError, CallTimedOut, ConnectionLost, 
 from aerobee.remoting.headers.query import QueryMessageRequest
 from aerobee.remoting.headers.typed import encode_header
 
-PAGE_MESSAGES: Final = 64  # maxMsgsNumBatch, the most that brokers give at a time
+PAGE_MESSAGES: Final = 64  # maxMsgsNumBatch, the most that brokers give at a time ...
+PAGE_MESSAGES_MIN: Final = 32  # ... unless told otherwise: fewer than this are all that there are
 PAGES_MAX: Final = 1_000
 SECOND_MS: Final = 1_000  # in which index entries are not told apart
 ANY_TIME_MS: Final = 2**63 - 1
@@ -69,7 +70,7 @@ class BrokerAnswers:
 
     async def _ask_at(self, connections: Connections, address: str, deadline_s: float) -> None:
         question = self._question
-        page, end_ms = PAGE_MESSAGES, question.end_ms
+        page, end_ms, most = PAGE_MESSAGES, question.end_ms, 0
         for _ in range(PAGES_MAX):
             try:
                 records = await self._page(connections, address, page, end_ms, deadline_s)
@@ -81,8 +82,9 @@ class BrokerAnswers:
             new = [each for each in records if each.position not in self._seen]
             self._seen.update(each.position for each in new)
             self.found.update({each.position: each for each in new if self._wants(each)})
-            if len(records) < page:
+            if len(records) < min(page, PAGE_MESSAGES_MIN) or (not new and len(records) < most):
                 return
+            most = max(most, len(records))
             if len(self.found) >= question.messages_max:
                 break
             oldest_ms = min(each.store_timestamp_ms for each in records)

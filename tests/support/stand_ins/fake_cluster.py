@@ -70,6 +70,7 @@ class FakeBroker:
         self.handover = False  # whether it offers members to keep queues until their release
         self.handover_wait_s = 0.2
         self.owners = Owners()
+        self.found_max = 64  # maxMsgsNumBatch
         self._stored = 0
         self._arrived = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()

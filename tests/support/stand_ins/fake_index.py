@@ -30,7 +30,7 @@ def query(broker: "FakeBroker", request: Request[QueryMessageRequest]) -> Outcom
     ]
     if not found:
         raise RequestError(ResponseCode.QUERY_NOT_FOUND, "can not find message")
-    newest = sorted(found, key=lambda each: each.position)[-header.max_num :]
+    newest = sorted(found, key=lambda each: each.position)[-min(header.max_num, broker.found_max) :]
     return Reply(body=b"".join(encode_record(record) for record in newest))
 
 

@@ -203,6 +203,18 @@ async def test_pages_reach_back_to_the_oldest(cluster: FakeCluster) -> None:
     assert bodies(found) == [b"%d" % at for at in range(6, 13)] and found.complete
 
 
+@pytest.mark.parametrize("found_max", [32, 40, 63])
+async def test_a_broker_may_give_less_at_a_time(cluster: FakeCluster, found_max: int) -> None:
+    """A page that is not full is no reason to take it for the last one."""
+    cluster.create("t", 1)
+    broker = cluster.brokers[0]
+    broker.found_max = found_max
+    for at in range(100):
+        store(broker, "t", b"%d" % at, "k", ms=at * 100)
+    found = await find(cluster, key="k", messages_max=500)
+    assert bodies(found) == [b"%d" % at for at in range(100)] and found.complete
+
+
 async def test_more_of_one_second_than_a_page_is_told(cluster: FakeCluster) -> None:
     """An index of whole seconds tells the newest of each; what is older is found."""
     cluster.create("t", 1)
