@@ -140,7 +140,7 @@ class Broker:
         cold = Cold(live, store, writing.tick.commit_log)
         pulls = Pulling(live, writing, tables, cold.reads, health)
         consumers = Consumers(live, tables, writing.queues, pulls.holds, background)
-        parts = Parts(live, writing, cold, health, consumers.members)
+        parts = Parts(live, writing, cold, health, consumers.members, tables)
         features = self.features.make(live, parts)
         retries = Retries(
             tables.topics, tables.groups, self.settings.delay_levels_ms,

@@ -76,6 +76,10 @@ class Room:
         """Yield the values of its metrics, all in one turn of the loop."""
         yield from ()
 
+    def described(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` shows of it, by name."""
+        return {}
+
     def runtime_info(self) -> Mapping[str, str]:
         """Return its lines of `mqadmin brokerStatus`."""
         return {}

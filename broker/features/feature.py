@@ -7,6 +7,7 @@ from aerobee.broker.health.parts import Health
 from aerobee.broker.members.registry import Members
 from aerobee.broker.room import Room
 from aerobee.broker.settings.live import Live
+from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.placing import Placer
 
@@ -19,6 +20,7 @@ class Parts(msgspec.Struct, frozen=True):
     cold: Cold
     health: Health
     members: Members
+    tables: Tables
 
 
 class Feature(Room):

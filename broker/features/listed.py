@@ -27,6 +27,10 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 FEATURES: Final = (
+    Listed(  # before delays: a half message waits for its producer, whatever else it asks for
+        "aerobee.broker.features.transactions.feature",
+        lambda settings: settings.transaction_enable,
+    ),
     Listed("aerobee.broker.features.delays.feature", lambda settings: settings.delays_messages),
     Listed(
         "aerobee.broker.features.sql92.feature", lambda settings: settings.enable_property_filter

@@ -230,6 +230,10 @@ class Members:
         """Return the newest connection on which a client produces, None where it is not here."""
         return self._producer_ids.find(client_id)
 
+    def producers_of(self, group_name: str) -> list[Connection]:
+        """Return the connections of one group's producers that are open, in the order they came."""
+        return [each for each in self._producers.get(group_name, ()) if not each.closed]
+
     def client_ids(self, group_name: str) -> list[str]:
         """Return the clients of a group, each once."""
         group = self._consumers.get(group_name)
@@ -317,12 +321,8 @@ class Members:
         group.members[client.connection] = member = Member(client, self._clock_ms())
         group.count(member)
         self._groups_of.setdefault(client.connection, set()).add(group.name)
-        log.info(
-            "consumer_joined group=%s client=%s remote=%s",
-            group.name,
-            client.client_id,
-            client.connection.remote,
-        )
+        log.info("consumer_joined group=%s client=%s remote=%s",
+                 group.name, client.client_id, client.connection.remote)  # fmt: skip
         return True
 
     def _remove(self, group: ConsumerGroup, connection: Connection) -> None:

@@ -13,7 +13,6 @@ CLIENT: Final = "the broker sends it to clients, which serve it"
 CONTROLLER: Final = "it belongs to the controller, and there is none: one broker is one copy"
 REPLICATION: Final = "it belongs to replication between brokers, which is not there yet"
 UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
-TRANSACTION: Final = "transactional messages are not there yet"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
 INDEX: Final = "the index of message keys is not there yet"
@@ -64,7 +63,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_FILTER_SERVER,
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
-    TRANSACTION: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     INDEX: (Code.QUERY_MESSAGE,),
     TIMER: (
         Code.GET_TIMER_CHECK_POINT,

@@ -13,6 +13,7 @@ from aerobee.broker.sends.checks import Checked, SendChecks
 from aerobee.broker.sends.storing import Placed, Storing, busy
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.hooks import BrokerHooks, SendEvent
+from aerobee.broker.writing.placing import StoredBefore
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
@@ -104,6 +105,8 @@ class CheckedSends:
             )  # fmt: skip
         except MessageTooLarge as error:
             raise self._checks.illegal() from error
+        except StoredBefore as known:
+            return self._answer_again(event, checked, known)
         reply = SendMessageReply(
             msg_id=self._storing.message_ids(positions),
             queue_id=queue_id,
@@ -112,6 +115,18 @@ class CheckedSends:
         )
         if placed.queue.name == header.topic and not multi_tags and not self._hooks.watch_sends:
             self._storing.queues.admit(placed.queue, topic, self._live.current.broker_permission)
+        if self._storing.waits:
+            return self._answer_when_durable(event, reply)
+        return self._answered(event, reply, ResponseCode.SUCCESS)
+
+    def _answer_again(self, event: SendEvent, checked: Checked, known: StoredBefore) -> Outcome:
+        """Answer a message that is stored already as its first send was, or would have been."""
+        reply = SendMessageReply(
+            msg_id=self._storing.message_ids([known.position]),
+            queue_id=known.queue_id,
+            queue_offset=known.offset,
+            transaction_id=checked.properties.get(Property.UNIQ_KEY),
+        )
         if self._storing.waits:
             return self._answer_when_durable(event, reply)
         return self._answered(event, reply, ResponseCode.SUCCESS)

@@ -18,7 +18,7 @@ from aerobee.remoting.headers.send import AnySend
 from aerobee.remoting.message.batch import BatchedMessage, split_batch
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.net.routes import Request
-from aerobee.remoting.words import RETRY_PREFIX
+from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 
 
@@ -105,7 +105,9 @@ class SendChecks:
         if not body or len(body) > self._live.current.max_message_size:
             raise self.illegal()
         self._check_inner_batch(checked.properties, header.sys_flag)
-        self._check_unserved(checked.properties, header.sys_flag, header.reconsume_times or 0)
+        self._check_unserved(
+            header.topic, checked.properties, header.sys_flag, header.reconsume_times or 0
+        )
 
     def check_batch(self, checked: Checked, body: bytes | memoryview) -> list[BatchedMessage]:
         """Take a batch body apart; raises RequestError where it is malformed or not allowed."""
@@ -121,7 +123,12 @@ class SendChecks:
         messages = split_batch(body)
         for entry in messages:
             properties = parse_properties(entry.properties)
-            self._check_unserved(properties, header.sys_flag)
+            self._check_unserved(header.topic, properties, header.sys_flag)
+            if properties.get(Property.TRAN_MSG, "").lower() == "true":
+                raise RequestError(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    "a batch holds a half message: send transactional messages one by one",
+                )
             if delay_level(properties) or DELIVERED_PROPERTY in properties:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
@@ -137,28 +144,45 @@ class SendChecks:
             raise self.illegal()
 
     def _check_unserved(
-        self, properties: dict[str, str], sys_flag: int, reconsume_times: int = 0
+        self, topic: str, properties: dict[str, str], sys_flag: int, reconsume_times: int = 0
     ) -> None:
         """Refuse, with the reason, the kinds of messages that this broker does not deliver."""
         settings = self._live.current
         delayed = delay_level(properties) > 0
-        prepared = properties.get(Property.TRAN_MSG, "").lower() == "true"
-        if prepared and reconsume_times > 0 and delayed:
-            prepared = False  # old clients leave the mark on what they send back
-        if prepared or sys_flag & SysFlag.TRANSACTION_ROLLBACK:
-            raise RequestError(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] sending transaction message is forbidden",
-            )
+        timed = any(name in properties for name in TIMER_PROPERTIES)
+        prepared = (
+            properties.get(Property.TRAN_MSG, "").lower() == "true"
+            and not (delayed and reconsume_times)  # old clients leave it on what they send back
+            and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        )
+        self._check_transaction(sys_flag, prepared=prepared, later=delayed or timed)
         if delayed and not reconsume_times and not settings.delays_messages:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "this broker delays no message: its messageDelayLevel is empty",
             )
-        if not delayed and any(name in properties for name in TIMER_PROPERTIES):
+        if not delayed and timed:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled: this broker delays by levels (DELAY) alone",
+            )
+
+    def _check_transaction(self, sys_flag: int, *, prepared: bool, later: bool) -> None:
+        """Refuse half messages that are not wanted, or cannot be; and outcomes as messages."""
+        settings = self._live.current
+        refused = settings.reject_transaction_message or not settings.transaction_enable
+        state = sys_flag & SysFlag.TRANSACTION_ROLLBACK
+        if (prepared and refused) or (
+            state and not (prepared and state == SysFlag.TRANSACTION_PREPARED)
+        ):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{settings.broker_ip1}] sending transaction message is forbidden",
+            )
+        if prepared and later:
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "Transactional messages do not support delayed delivery",
             )
 
     def illegal(self) -> RequestError:

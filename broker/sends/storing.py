@@ -31,6 +31,7 @@ class Placed(msgspec.Struct, frozen=True):
     messages: list[Message]
     stored_ms: int
     appended: Callable[[], None] | None = None  # who wants to know of it, before the commit
+    cleared_flags: int = 0  # of the sys flag: not stored
 
 
 class Storing:
@@ -82,7 +83,9 @@ class Storing:
         require_room(len(encoded), elsewhere.spare_bytes if elsewhere else 0)
         if elsewhere:
             messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
-            return Placed(elsewhere.queue, messages, now_ms, elsewhere.appended)
+            return Placed(
+                elsewhere.queue, messages, now_ms, elsewhere.appended, elsewhere.cleared_flags
+            )
         messages = [(flag, body, encoded, self._appender.tag_hashes.of(text))]
         return Placed(self.queues.get(topic, queue_id), messages, now_ms)
 
@@ -112,7 +115,8 @@ class Storing:
         done nothing, and RequestError (SERVICE_NOT_AVAILABLE) for whatever else is in the way.
         """
         stamp = Stamp(born_host, self._store_host)
-        flags = (sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)) | stamp.sys_flag
+        cleared = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6 | placed.cleared_flags
+        flags = (sys_flag & ~cleared) | stamp.sys_flag
         offset = placed.queue.stored.max_offset
         try:
             positions = self._appender.append(

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
+from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.values import Milliseconds
@@ -64,7 +65,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
-class BrokerSettings(DelayKeys, ReplyKeys, Sql92Keys, CallingSettings):
+class BrokerSettings(DelayKeys, ReplyKeys, Sql92Keys, TransactionKeys, CallingSettings):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 
     What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it

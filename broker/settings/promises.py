@@ -2,7 +2,7 @@
 
 Together with the fields of `BrokerSettings` the two tables hold each key of
 `remoting/config/settings_keys.py` once; a test looks. The rule: what would go wrong in silence is a
-promise and is refused; what a client asks for by a request of its own (POP, transactions, recall)
+promise and is refused; what a client asks for by a request of its own (POP, recall)
 is refused then, by code, so the keys that tune it are harmless here.
 """
 
@@ -138,16 +138,16 @@ HARMLESS: Final = {
         popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow
         reviveScanTime skipWhenCKRePutReachMaxTimes""",
-    "of transactions, timers and recall: refused where they are asked for": """
+    "of timers and recall: refused where they are asked for": """
         allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog
-        recallMessageEnable rejectTransactionMessage
+        recallMessageEnable
         timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
         timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
         timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
         timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot
-        timerSkipUnknownError timerStopEnqueue transactionCheckInterval transactionCheckMax
-        transactionMetricFlushInterval transactionOpBatchInterval transactionOpMsgMaxSize
-        transactionTimeOut""",
+        timerSkipUnknownError timerStopEnqueue""",
+    "of transactions: the turn of the loop gathers op messages": """
+        transactionOpBatchInterval transactionOpMsgMaxSize""",
     "how a log is written and mapped: at least as safe here": """
         checkCRCOnRecover commitCommitLogLeastPages commitCommitLogThoroughInterval
         commitIntervalCommitLog commitLogForceSwapMapInterval commitLogSwapMapInterval

@@ -6,7 +6,7 @@ import time
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
-from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_GROUP_PREFIX
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,14 @@ def serves(ctx: Context, port: int) -> None:
         log.warning(
             "delayed_messages_stay: messageDelayLevel is empty, and messages may wait in the store"
         )
+    half = ctx.store.find_queue(HALF_TOPIC, 0)
+    if not settings.transaction_enable and half is not None and half.max_offset:
+        done = ctx.tables.offsets.committed(f"{SYSTEM_GROUP_PREFIX}TRANS", HALF_TOPIC, 0) or 0
+        log.warning(
+            "half_messages_stay: transactionEnable is false, and of the %d half messages in the"
+            " store from=%d to=%d some may wait for their producers",
+            max(0, half.max_offset - done), done, half.max_offset,
+        )  # fmt: skip
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

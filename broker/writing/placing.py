@@ -12,13 +12,25 @@ class Elsewhere(msgspec.Struct, frozen=True):
     """Where a message is stored that does not go to its own queue, and as what.
 
     `tags_code` is for its queue entry, `spare_bytes` must be left free among its properties, and
-    `appended` is called when it was appended, before it is committed.
+    `appended` is called when it was appended, before it is committed. Of its sys flag the bits of
+    `cleared_flags` are not stored.
     """
 
     queue: TopicQueue
     tags_code: int
     spare_bytes: int
     appended: Callable[[], None]
+    cleared_flags: int = 0
+
+
+class StoredBefore(Exception):
+    """A message is stored already: its sender is answered with where, and nothing is stored."""
+
+    def __init__(self, queue_id: int, position: int, offset: int) -> None:
+        super().__init__(f"stored before at position {position}")
+        self.queue_id = queue_id
+        self.position = position
+        self.offset = offset
 
 
 class Placer(Protocol):
@@ -29,5 +41,5 @@ class Placer(Protocol):
     ) -> Elsewhere | None:
         """Return where, with its `properties` changed for there, or None: no business of this one.
 
-        Raises RequestError for properties that cannot be.
+        Raises RequestError for properties that cannot be, and StoredBefore for what is there.
         """

@@ -54,9 +54,14 @@ class Stamp:
             SysFlag.STORE_HOST_V6 if len(store_host) > 8 else 0
         )
 
-    def at(self, now_ms: int, reconsume_times: int = 0) -> bytes:
-        """Return those bytes for messages that are stored at `now_ms`."""
-        tail = _pack_tail(reconsume_times, 0) if reconsume_times else NOT_RECONSUMED
+    def at(self, now_ms: int, reconsume_times: int = 0, prepared_offset: int = 0) -> bytes:
+        """Return those bytes for messages that are stored at `now_ms`.
+
+        `prepared_offset` is, for a committed message, the position of its half message.
+        """
+        tail = NOT_RECONSUMED
+        if reconsume_times or prepared_offset:
+            tail = _pack_tail(reconsume_times, prepared_offset)
         return self._born_host + _pack_timestamp(now_ms) + self._store_host + tail
 
 

@@ -182,7 +182,7 @@ REFUSALS = [
     ({"e": "one"}, ResponseCode.SYSTEM_ERROR, "$.e"),
     ({"h": str(2**31)}, ResponseCode.SYSTEM_ERROR, "$.h"),
     ({"f": "4"}, ResponseCode.NO_PERMISSION, "sending transaction message is forbidden"),
-    ({"properties": "TRAN_MSG\x01true\x02"}, ResponseCode.NO_PERMISSION, "transaction"),
+    ({"f": "8", "properties": "TRAN_MSG\x01true\x02"}, ResponseCode.NO_PERMISSION, "transaction"),
     ({"properties": "DELAY\x01soon\x02"}, ResponseCode.MESSAGE_ILLEGAL, "a delay level"),
     ({"properties": "DELAY\x013000000000\x02"}, ResponseCode.MESSAGE_ILLEGAL, "a delay level"),
     ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.SYSTEM_ERROR, "timer"),

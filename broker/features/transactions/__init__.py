@@ -1,0 +1,1 @@
+"""Transactions: messages that nobody sees until their producer has decided about them."""

@@ -1,0 +1,206 @@
+"""END_TRANSACTION: a producer commits its half message, or rolls it back (EndTransactionProcessor).
+
+A transaction ends once, whichever of its records an END names and however often it comes: what
+counts is whether it is open, and that the memory of this process and the log agree on.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
+from aerobee.broker.features.transactions.ops import BUSY_WAIT_S, Clocks, OpMessages
+from aerobee.broker.features.transactions.texts import (
+    committed_text,
+    destination,
+    immunity_ms,
+    key_of,
+)
+from aerobee.broker.sends.storing import busy, unavailable
+from aerobee.broker.settings.live import Live
+from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.stamps import Stamp
+from aerobee.remoting.codes import ResponseCode, SysFlag
+from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.headers.transactions import EndTransactionRequest
+from aerobee.remoting.message.properties import Property, parse_properties
+from aerobee.remoting.message.record import Record, decode_record, host_bytes
+from aerobee.remoting.net.routes import Outcome, Reply, Request
+from aerobee.remoting.words import HALF_TOPIC
+from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
+
+COMMIT: Final = SysFlag.TRANSACTION_COMMIT
+ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK
+DISCARDED: Final = -1
+Answer: TypeAlias = Outcome | Coroutine[Any, Any, Outcome]
+OUTCOMES: Final = {COMMIT: "commit", ROLLBACK: "rollback", DISCARDED: "discarded"}
+
+
+class Endings:
+    """Ends transactions; `refused` hears what the store did not take."""
+
+    def __init__(
+        self,
+        live: Live,
+        writing: Writing,
+        halves: OpenHalves,
+        ops: OpMessages,
+        clock: Clocks,
+    ) -> None:
+        self._live = live
+        self._store = writing.store
+        self._queues = writing.queues
+        self._appender = writing.appender
+        self._tick = writing.tick
+        self.halves = halves
+        self.ops = ops
+        self.clock = clock
+        self.on_refused: Callable[[StoreError], None] = lambda error: None
+        self.counts: Counter[tuple[str, int]] = Counter()  # by topic and outcome
+
+    def end(self, _: object, request: Request[EndTransactionRequest]) -> Answer:
+        """Do what an END says; one that says nothing yet is not answered, as RocketMQ does it."""
+        header = request.header
+        outcome = header.commit_or_rollback
+        if outcome not in (COMMIT, ROLLBACK):
+            return None
+        record, properties = self._half(header)
+        if self._is_late(header, record, properties):
+            return Reply(code=ResponseCode.ILLEGAL_OPERATION)  # its check decides
+        self._check(header, record, properties)
+        key = key_of(properties)
+        half = self.halves.find(key)
+        if half is None:
+            return self._again(key, outcome)
+        try:
+            return self._end(request, half, record, outcome)
+        except LogBusy:
+            return self._end_when_room(request, key, record, outcome)
+
+    def over(self, half: Half, outcome: int, done: Callable[[bool], None] | None = None) -> None:
+        """Let a transaction be over, and the log say so with this turn."""
+        self.halves.end(half, outcome)
+        self.counts[half.key.topic, outcome] += 1
+        self.ops.over(half.offset, done)
+
+    def _half(self, header: EndTransactionRequest) -> tuple[Record, dict[str, str]]:
+        """Return the half message that an END names; RequestError where there is none."""
+        position = header.commit_log_offset
+        if position >= self._store.commit_log.committed:
+            self._tick.commit_log()
+        try:
+            found = self._store.record_at(position) if position >= 0 else None
+            record = None if found is None else decode_record(found, check_crc=False)
+        except CorruptRecord:
+            record = None
+        if record is None or record.topic != HALF_TOPIC:
+            raise _refused("Find prepared transaction message failed")
+        return record, parse_properties(record.properties)
+
+    def _is_late(
+        self, header: EndTransactionRequest, record: Record, properties: dict[str, str]
+    ) -> bool:
+        """Whether a producer that wanted no check for a time speaks only after that, unasked."""
+        if header.from_transaction_check:
+            return False
+        if not properties.get(Property.CHECK_IMMUNITY_TIME_IN_SECONDS):
+            return False
+        age_ms = self.clock.now_ms() - record.born_timestamp
+        wait_ms = max(immunity_ms(properties) or 0, self._live.current.transaction_time_out)
+        return age_ms > wait_ms
+
+    def _check(
+        self, header: EndTransactionRequest, record: Record, properties: dict[str, str]
+    ) -> None:
+        """Refuse an END that may not touch the half message, in RocketMQ's order and words."""
+        if properties.get(Property.PGROUP) != header.producer_group:
+            raise _refused("The producer group wrong")
+        if record.queue_offset != header.tran_state_table_offset:
+            raise _refused("The transaction state table offset wrong")
+        topic = properties.get(Property.REAL_TOPIC, "")
+        named = header.topic or topic
+        if named not in (topic, HALF_TOPIC) and not topic.endswith(f"%{named}"):  # a namespace
+            raise _refused("The topic of the transaction wrong")
+
+    def _again(self, key: Key, outcome: int) -> Outcome:
+        """Answer an END of a transaction that is not open."""
+        before = self.halves.outcome(key)
+        if before == outcome:
+            return Reply()
+        was = f"its outcome was: {OUTCOMES[before]}" if before else "it has ended before"
+        raise _refused(f"The transaction is not open any more, {was}")
+
+    def _end(
+        self,
+        request: Request[EndTransactionRequest],
+        half: Half,
+        record: Record,
+        outcome: int,
+    ) -> Answer:
+        if outcome == COMMIT:
+            self._commit(record)
+        if request.command.is_oneway:
+            self.over(half, outcome)
+            return None
+        committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def done(ok: bool) -> None:
+            if not committed.done():
+                committed.set_result(ok)
+
+        self.over(half, outcome, done)
+        return self._answer(committed)
+
+    async def _end_when_room(
+        self, request: Request[EndTransactionRequest], key: Key, record: Record, outcome: int
+    ) -> Outcome:
+        """Try once more when log space had a moment to be prepared."""
+        await asyncio.sleep(BUSY_WAIT_S)
+        half = self.halves.find(key)
+        if half is None:
+            return self._again(key, outcome)
+        try:
+            ended = self._end(request, half, record, outcome)
+        except LogBusy as error:
+            raise busy() from error
+        return await ended if isinstance(ended, Coroutine) else ended
+
+    async def _answer(self, committed: "asyncio.Future[bool]") -> Reply:
+        """Answer when the outcome is as safe as the store promises."""
+        if not await committed:
+            raise unavailable(self._store.commit_log.refusal or "the log could not be written")
+        durable: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def done(ok: bool) -> None:
+            if not durable.done():
+                durable.set_result(ok)
+
+        self._tick.when_durable(done)
+        return Reply(code=0 if await durable else ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def _commit(self, record: Record) -> None:
+        """Append the message to its own queue."""
+        try:
+            topic, queue_id = destination(parse_properties(record.properties))
+            text = committed_text(record.properties)
+            tags_code = self._appender.tag_hashes.of(str(text, "utf-8", "replace"))
+            stamp = Stamp(host_bytes(*record.born_host), host_bytes(*record.store_host))
+            self._appender.append(
+                self._queues.get(topic, queue_id),
+                (record.sys_flag & ~ROLLBACK) | COMMIT,
+                record.born_timestamp,
+                stamp.at(self.clock.now_ms(), record.reconsume_times, record.position),
+                [(record.flag, record.body, text, tags_code)],
+            )
+        except LogBusy:
+            raise
+        except (ValueError, MessageTooLarge) as error:
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, f"{error}") from error
+        except StoreError as error:
+            self.on_refused(error)
+            raise unavailable(str(error)) from error
+
+
+def _refused(remark: str) -> RequestError:
+    return RequestError(ResponseCode.SYSTEM_ERROR, remark)

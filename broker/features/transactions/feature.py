@@ -1,0 +1,176 @@
+"""Transactions as a feature: what is open, who decides about it, and who is told of it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from aerobee.broker.features.feature import Feature, Parts
+from aerobee.broker.features.transactions.asking import Asking
+from aerobee.broker.features.transactions.checking import Checks, waits_of
+from aerobee.broker.features.transactions.ending import COMMIT, OUTCOMES, ROLLBACK, Endings
+from aerobee.broker.features.transactions.halves import OpenHalves
+from aerobee.broker.features.transactions.metrics_file import TransactionMetricsFile
+from aerobee.broker.features.transactions.ops import Clocks, OpMessages
+from aerobee.broker.features.transactions.placing import HalfPlacer
+from aerobee.broker.features.transactions.progress import TransactionProgress
+from aerobee.broker.features.transactions.recovery import TransactionRecovery
+from aerobee.broker.room import Sample, Work
+from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.headers.transactions import (
+    EndTransactionRequest,
+    ResumeCheckHalfMessageRequest,
+)
+from aerobee.remoting.message.message_id import parse_offset_message_id
+from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
+from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from aerobee.storage.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+_COUNTED: Final = {
+    COMMIT: "rocketmq_commit_messages_total",
+    ROLLBACK: "rocketmq_rollback_messages_total",
+}
+
+
+class Transactions(Feature):
+    """Transactions; switched off by `transactionEnable=false`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._live = parts.live
+        self._offsets = parts.tables.offsets
+        self._store = parts.writing.store
+        self._tick = parts.writing.tick
+        settings, writing = parts.live.current, parts.writing
+        self.clock = clock = Clocks(
+            wall_clock_ms, steady_clock_ms, asyncio.get_running_loop().call_later
+        )
+        self.halves = halves = OpenHalves(waits_of(settings))
+        self._ops = ops = OpMessages(writing, clock, parts.health.troubles.met)
+        self.endings = endings = Endings(parts.live, writing, halves, ops, clock)
+        id_prefix = writing.store_host.hex().upper()
+        asking = Asking(parts.live, parts.members, id_prefix)
+        self.checks = Checks(parts.live, writing, endings, asking, parts.tables.topics)
+        self._progress = TransactionProgress(self._store, self._offsets, halves, ops, clock)
+        self._metrics = TransactionMetricsFile(clock.now_ms, settings.config_dir)
+        endings.on_refused = self.checks.on_refused = parts.health.troubles.met
+        ops.on_written = self._progress.changed
+        self.found = TransactionRecovery(self._store, self._progress, halves, ops, clock).run()
+        self.placer = HalfPlacer(parts.live, writing, halves, clock)
+        self.placer.added = self.checks.wake
+        self.files = (self._metrics.file,)
+        self.answers = Routes("transactions")
+        self.answers.on(RequestCode.END_TRANSACTION, EndTransactionRequest)(endings.end)
+        self.answers.on(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequest)(
+            self._resume
+        )
+        parts.live.on_change(self.checks.apply)
+
+    async def start(self) -> None:
+        """Note what recovery has found, and ask about what is due."""
+        self._progress.start()
+        if not self._store.read_only:
+            for offset in self.found.over:
+                self._ops.over(offset)
+        self._progress.changed()
+        self.checks.start()
+
+    async def stop(self) -> None:
+        """Ask nobody any more, and write what is pending."""
+        self.checks.stop()
+        self._ops.stop()
+        self._progress.stop()
+
+    def close(self) -> OSError | None:
+        """Write how far everything is done, all of which is on the disk now."""
+        if not self._store.read_only:
+            self._progress.settle()
+        self._metrics.update(self.halves.by_topic)
+        try:
+            self._offsets.file.flush_now()
+            self._metrics.file.flush_now()
+        except OSError as error:
+            return error
+        return None
+
+    def background(self) -> Iterable[Work]:
+        """Save the counts now and then."""
+        return (Work("transaction metrics", self._save),)
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of open transactions and of outcomes."""
+        return {
+            "rocketmq_half_messages": "Transactions that are open, by topic",
+            "rocketmq_commit_messages_total": "Transactions that were committed, by topic",
+            "rocketmq_rollback_messages_total": "Transactions that were rolled back, by topic",
+            "aerobee_transactions_given_up_total": "Transactions that nobody decided, by topic",
+            "aerobee_transaction_checks_total": "Questions to producers about theirs, by topic",
+            "aerobee_half_message_age_seconds": "Age of the oldest transaction that is open",
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what is open, how old it is, and what became of the others."""
+        for topic, count in self.halves.by_topic.items():
+            yield Sample("rocketmq_half_messages", count, {"topic": topic})
+        for (topic, outcome), count in self.endings.counts.items():
+            name = _COUNTED.get(outcome, "aerobee_transactions_given_up_total")
+            yield Sample(name, count, {"topic": topic})
+        for topic, count in self.checks.counts.items():
+            yield Sample("aerobee_transaction_checks_total", count, {"topic": topic})
+        yield Sample("aerobee_half_message_age_seconds", self._oldest_age_ms() / 1000)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` shows of it."""
+        outcomes = dict.fromkeys(OUTCOMES.values(), 0)
+        for (_, outcome), count in self.endings.counts.items():
+            outcomes[OUTCOMES[outcome]] += count
+        return {
+            "transactions": {
+                "open": len(self.halves),
+                "oldestAgeMs": self._oldest_age_ms(),
+                "openByTopic": dict(self.halves.by_topic),
+                "outcomes": outcomes,
+                "checks": sum(self.checks.counts.values()),
+            }
+        }
+
+    def _oldest_age_ms(self) -> int:
+        oldest_ms = self.halves.oldest_ms()
+        return 0 if oldest_ms is None else max(0, self.clock.now_ms() - oldest_ms)
+
+    async def _save(self) -> None:
+        """Write the counts, every `transactionMetricFlushInterval`."""
+        while True:
+            await asyncio.sleep(self._live.current.transaction_metric_flush_interval / 1000)
+            try:
+                self._metrics.update(self.halves.by_topic)
+                await self._metrics.file.flush()
+            except OSError:  # see TableFile.error
+                pass
+            except Exception:  # the next round tries again
+                log.exception("transaction_metrics_not_saved")
+
+    def _resume(self, _: object, request: Request[ResumeCheckHalfMessageRequest]) -> Outcome:
+        """Ask again about a half message that was given up."""
+        try:
+            _, _, position = parse_offset_message_id(request.header.msg_id)
+            self._tick.commit_log()
+            found = self._store.record_at(position)
+            record = None if found is None else decode_record(found)
+            if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
+                raise ValueError(f"{TRANS_CHECK_MAX_TIME_TOPIC} has no such message")
+            self.checks.resume(record)
+        except (ValueError, CorruptRecord, StoreError) as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"Put message back to {HALF_TOPIC} failed. ({error})",
+            ) from error
+        return Reply()
+
+
+make = Transactions

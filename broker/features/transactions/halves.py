@@ -1,0 +1,174 @@
+"""Half messages whose producers have not decided yet: which there are, and when each is due.
+
+A transaction is known by its producer group, its message's unique key and its topic. A copy that
+was stored for a check takes the place of the one before, so each transaction has one open half,
+whichever of its records an END names.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+REMEMBERED_MAX: Final = 100_000  # outcomes, for ENDs that come twice
+MOVE_ON_MS: Final = 600_000  # a half that may not be checked holds progress back no longer
+SPARE_DUES: Final = 1024  # of transactions that have ended: dropped in one go
+
+
+class Key(NamedTuple):
+    """What makes two half messages the same transaction."""
+
+    group: str
+    unique_key: str
+    topic: str
+
+
+class Half(msgspec.Struct, gc=False):
+    """An open half message: the latest record of it, and what decides when it is checked.
+
+    `offset` is of the half topic, `position` of the log; times are milliseconds since 1970.
+    `immune_ms` is how long its sender wants no check, None without a wish; `first_offset` is where
+    it was before it moved on for that.
+    """
+
+    key: Key
+    offset: int
+    position: int
+    queue_id: int
+    born_ms: int
+    stored_ms: int
+    checks: int = 0
+    immune_ms: int | None = None
+    first_offset: int | None = None
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How long a half message waits for its first check, and from one to the next (ms)."""
+
+    first_ms: int
+    next_ms: int
+
+    def due_ms(self, half: Half) -> int:
+        """Return when a half is to be looked at, by the clock that its times are of."""
+        if half.immune_ms is None:
+            return half.stored_ms + (self.next_ms if half.checks else self.first_ms)
+        return min(self.check_ms(half), half.stored_ms + MOVE_ON_MS)
+
+    def check_ms(self, half: Half) -> int:
+        """Return when a half may be checked."""
+        if half.immune_ms is None:
+            return self.due_ms(half)
+        immune = min(half.born_ms, half.stored_ms) + half.immune_ms
+        if half.checks:
+            return max(half.stored_ms + self.next_ms, immune)
+        return max(immune, half.stored_ms)
+
+
+class OpenHalves:
+    """The open half messages of one broker, by their latest offset and by transaction.
+
+    Dues are kept by a clock that never goes back (`steady_ms`), so that a wall clock that is set
+    neither asks everybody at once nor forgets anybody.
+    """
+
+    def __init__(self, waits: Waits) -> None:
+        self.waits = waits
+        self._by_offset: dict[int, Half] = {}
+        self._by_key: dict[Key, Half] = {}
+        self._dues: list[tuple[int, int]] = []  # when by the steady clock, offset
+        self._outcomes: dict[Key, int] = {}
+        self._forget: deque[Key] = deque()
+        self.by_topic: dict[str, int] = {}  # how many are open
+
+    def __len__(self) -> int:
+        return len(self._by_offset)
+
+    def __iter__(self) -> Iterator[Half]:
+        return iter(self._by_offset.values())
+
+    def find(self, key: Key) -> Half | None:
+        """Return the open half of a transaction."""
+        return self._by_key.get(key)
+
+    def at(self, offset: int) -> Half | None:
+        """Return the open half whose latest record has an offset."""
+        return self._by_offset.get(offset)
+
+    def add(self, half: Half, now_ms: int, steady_ms: int) -> Half | None:
+        """Take a half; return the earlier record of the same transaction, which it replaces."""
+        before = self._by_key.get(half.key)
+        if before is not None:
+            del self._by_offset[before.offset]
+        else:
+            self.by_topic[half.key.topic] = self.by_topic.get(half.key.topic, 0) + 1
+            self._outcomes.pop(half.key, None)
+        self._by_offset[half.offset] = self._by_key[half.key] = half
+        self._put(half, now_ms, steady_ms)
+        return before
+
+    def end(self, half: Half, outcome: int) -> None:
+        """Let a transaction be over; `outcome` is what its END said."""
+        key = half.key
+        del self._by_offset[half.offset], self._by_key[key]
+        left = self.by_topic[key.topic] - 1
+        if left:
+            self.by_topic[key.topic] = left
+        else:
+            del self.by_topic[key.topic]
+        self._outcomes[key] = outcome
+        self._forget.append(key)
+        if len(self._forget) > REMEMBERED_MAX:
+            self._outcomes.pop(self._forget.popleft(), None)
+
+    def outcome(self, key: Key) -> int | None:
+        """Return how a transaction ended, None if that is long ago or it never was."""
+        return self._outcomes.get(key)
+
+    def oldest_offset(self, otherwise: int) -> int:
+        """Return the first offset that is open, `otherwise` where none is."""
+        return min(self._by_offset, default=otherwise)
+
+    def oldest_ms(self) -> int | None:
+        """Return when the oldest open transaction was sent (ms), None where none is open."""
+        return min((min(half.born_ms, half.stored_ms) for half in self), default=None)
+
+    def next_due(self) -> int | None:
+        """Return when the next look is due by the steady clock, None where none is open."""
+        dues = self._dues
+        while dues and self.at(dues[0][1]) is None:
+            heapq.heappop(dues)
+        return dues[0][0] if dues else None
+
+    def take_due(self, steady_ms: int, count_max: int) -> Iterator[Half]:
+        """Yield halves that are due, each of which has to be added again, put off, or ended."""
+        while count_max and (due := self.next_due()) is not None and due <= steady_ms:
+            count_max -= 1
+            yield self._by_offset[heapq.heappop(self._dues)[1]]
+
+    def put_off(self, half: Half, due_ms: int) -> None:
+        """Look at a half later, by the steady clock."""
+        heapq.heappush(self._dues, (due_ms, half.offset))
+
+    def follow(self, waits: Waits, now_ms: int, steady_ms: int) -> None:
+        """Take other waits, for those too that are open."""
+        if waits != self.waits:
+            self.waits = waits
+            self._again(self, now_ms, steady_ms)
+
+    def _put(self, half: Half, now_ms: int, steady_ms: int) -> None:
+        if len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
+            self._again(self, now_ms, steady_ms)
+        else:
+            heapq.heappush(self._dues, (self._due(half, now_ms, steady_ms), half.offset))
+
+    def _again(self, halves: Iterable[Half], now_ms: int, steady_ms: int) -> None:
+        self._dues = [(self._due(half, now_ms, steady_ms), half.offset) for half in halves]
+        heapq.heapify(self._dues)
+
+    def _due(self, half: Half, now_ms: int, steady_ms: int) -> int:
+        """Return when by the steady clock; a stamp of the future counts as now."""
+        wait_ms = self.waits.due_ms(half) - half.stored_ms
+        age_ms = max(0, now_ms - half.stored_ms)
+        return steady_ms + max(0, wait_ms - age_ms)

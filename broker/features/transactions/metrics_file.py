@@ -1,0 +1,44 @@
+"""The file `config/transactionMetrics`: how many transactions of each topic are open.
+
+RocketMQ reads and goes on counting from it; for us it is a copy of what the store says.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from aerobee.broker.tables.table_file import TableFile
+from aerobee.remoting.bodies import DataVersion
+
+
+class OpenCount(msgspec.Struct, frozen=True, rename="camel"):
+    """How many are open (TransactionMetrics.Metric); `time_stamp` in ms since 1970."""
+
+    count: int
+    time_stamp: int
+
+
+class TransactionMetricsFile:
+    """Writes what is open now, where it has changed since the last time."""
+
+    def __init__(self, now_ms: Callable[[], int], folder: Path) -> None:
+        self._now_ms = now_ms
+        self._counts: dict[str, OpenCount] = {}
+        self._version = DataVersion(timestamp=now_ms())
+        self.file = TableFile(folder / "transactionMetrics", self.encode)
+
+    def update(self, counts: Mapping[str, int]) -> None:
+        """Take the counts by topic; the file is written at the next flush."""
+        if counts == {topic: each.count for topic, each in self._counts.items()}:
+            return
+        now_ms = self._now_ms()
+        self._counts = {topic: OpenCount(count, now_ms) for topic, count in counts.items()}
+        self._version = msgspec.structs.replace(
+            self._version, timestamp=now_ms, counter=self._version.counter + 1
+        )
+        self.file.mark()
+
+    def encode(self) -> bytes:
+        """Return the text of the file."""
+        return msgspec.json.encode({"dataVersion": self._version, "transactionCount": self._counts})

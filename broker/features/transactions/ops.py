@@ -1,0 +1,148 @@
+"""Op messages: what the log itself says of half messages that are over.
+
+One record per turn of the loop names all that ended in it. It is appended behind what was committed
+in that turn, so a log that has it has those messages, and what lacks it lies at the log's end.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from aerobee.broker.features.transactions.texts import (
+    OP_OFFSETS_MAX,
+    OP_PROPERTIES,
+    OP_TAG,
+    op_body,
+)
+from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.stamps import Stamp
+from aerobee.remoting.words import OP_HALF_TOPIC
+from aerobee.storage.errors import LogBusy, StoreError
+
+log = logging.getLogger(__name__)
+
+BUSY_WAIT_S: Final = 0.1  # until log space is prepared
+REFUSED_WAIT_S: Final = 1.0  # until a log that refuses is tried again
+QUEUE_ID: Final = 0
+
+
+class PendingCall(Protocol):
+    """What `call_later` of a loop returns."""
+
+    def cancel(self) -> object:
+        """Forget the call."""
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """The wall clock that records carry, one that never goes back, and `call_later` of a loop."""
+
+    now_ms: Callable[[], int]
+    steady_ms: Callable[[], int]
+    call_later: Callable[[float, Callable[[], None]], PendingCall]
+
+
+class OpMessages:
+    """Writes op messages; `refused` hears what the store did not take.
+
+    Nothing is scheduled while nothing is pending.
+    """
+
+    def __init__(
+        self, writing: Writing, clock: Clocks, refused: Callable[[StoreError], None]
+    ) -> None:
+        self._store = writing.store
+        self._queues = writing.queues
+        self._appender = writing.appender
+        self._tick = writing.tick
+        self._stamp = Stamp(writing.store_host, writing.store_host)
+        self._clock = clock
+        self._on_refused = refused
+        self._call: PendingCall | None = None
+        self._answers: list[Callable[[bool], None]] = []
+        self._refused = False
+        self.on_written: Callable[[], None] = lambda: None
+        self.pending: list[int] = []  # offsets of the half topic that no op message names yet
+        self.written: deque[tuple[int, int]] = deque()  # offset of it, largest one that it names
+
+    def over(self, offset: int, done: Callable[[bool], None] | None = None) -> None:
+        """Have the op message of this turn name a half; `done(committed)` is called then."""
+        self.pending.append(offset)
+        if done is not None:
+            self._answers.append(done)
+        if self._call is None:
+            self._call = self._clock.call_later(0, self._turn_ends)
+
+    def stop(self) -> None:
+        """Write what is pending, and wait for nothing more."""
+        if self._call is not None:
+            self._call.cancel()
+            self._turn_ends()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def write(self) -> float | None:
+        """Append op messages for what is pending; return in how many s to try again.
+
+        What a log refuses stays pending: it is found again by who committed it.
+        """
+        while self.pending:
+            offsets = self.pending[:OP_OFFSETS_MAX]
+            try:
+                self._append(offsets)
+            except LogBusy:
+                return BUSY_WAIT_S
+            except StoreError as error:
+                self._on_refused(error)
+                if not self._refused:
+                    self._refused = True
+                    log.error("op_message_waits halves=%d reason=%r", len(self.pending), str(error))
+                return REFUSED_WAIT_S
+            del self.pending[: len(offsets)]
+            self._refused = False
+        return None
+
+    def forget(self, progress: int) -> int:
+        """Drop what names halves below `progress` alone; return the first op message left."""
+        while self.written and self.written[0][1] < progress:
+            self.written.popleft()
+        return self.written[0][0] if self.written else self.end
+
+    def found(self, names: Iterable[tuple[int, int]]) -> None:
+        """Take op messages that the store has, oldest first."""
+        self.written.extend(names)
+
+    @property
+    def end(self) -> int:
+        """The offset of the next op message."""
+        queue = self._store.find_queue(OP_HALF_TOPIC, QUEUE_ID)
+        return queue.max_offset if queue is not None else 0
+
+    def _append(self, offsets: list[int]) -> None:
+        queue = self._queues.get(OP_HALF_TOPIC, QUEUE_ID)
+        now_ms = self._clock.now_ms()
+        tags_code = self._appender.tag_hashes[OP_TAG]
+        message = (0, op_body(offsets), OP_PROPERTIES, tags_code)
+        stamp = self._stamp
+        self._appender.append(queue, stamp.sys_flag, now_ms, stamp.at(now_ms), [message])
+        self.written.append((queue.stored.max_offset - 1, max(offsets)))
+        self.on_written()
+
+    def _turn_ends(self) -> None:
+        self._call = None
+        again_s: float | None = REFUSED_WAIT_S
+        answers, self._answers = self._answers, []
+        committed = False
+        try:
+            again_s = self.write()
+            committed = self._tick.commit_log()
+            self._tick.schedule()  # somebody may wait for the messages
+        except Exception:  # no memory, say: what is pending is tried again
+            log.exception("op_messages_failed")
+        for done in answers:
+            done(committed)
+        if again_s is not None:
+            self._call = self._clock.call_later(again_s, self._turn_ends)

@@ -1,0 +1,154 @@
+"""Which transactions a store has open, from the log and its queues alone.
+
+Half messages from the noted progress on are open unless an op message names them, a later copy took
+their place, or a committed message of theirs lies behind them whose op message is missing: the
+process was killed, the power failed, or another broker kept its op messages in memory. What is over
+without an op message is told, so that it gets one.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from aerobee.broker.features.transactions.ending import COMMIT, ROLLBACK
+from aerobee.broker.features.transactions.halves import Key, OpenHalves
+from aerobee.broker.features.transactions.ops import QUEUE_ID, Clocks, OpMessages
+from aerobee.broker.features.transactions.progress import TransactionProgress
+from aerobee.broker.features.transactions.texts import half_of, op_offsets
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.message.properties import Property, parse_properties
+from aerobee.remoting.message.record import Record, decode_record
+from aerobee.remoting.words import HALF_TOPIC, OP_HALF_TOPIC
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.walk import records_over
+from aerobee.storage.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+NAMED_MAX: Final = 10  # log lines for records that cannot be read
+
+
+class RecoveredTransactions(msgspec.Struct):
+    """What a recovery met beside open halves: offsets that are over and have no op message."""
+
+    over: list[int] = msgspec.field(default_factory=list)
+    committed: int = 0
+    unreadable: int = 0
+
+
+class TransactionRecovery:
+    """Fills the open halves and the known op messages of a store that was just opened."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        progress: TransactionProgress,
+        halves: OpenHalves,
+        ops: OpMessages,
+        clock: Clocks,
+    ) -> None:
+        self._store = store
+        self._progress = progress
+        self._halves = halves
+        self._ops = ops
+        self._clock = clock
+        self._found = RecoveredTransactions()
+        self._first_position: dict[Key, int] = {}
+
+    def run(self) -> RecoveredTransactions:
+        """Look at everything once."""
+        found = self._found
+        queue = self._store.find_queue(HALF_TOPIC, QUEUE_ID)
+        if queue is None:
+            return found
+        begin = self._progress.begin(HALF_TOPIC, queue)
+        self._open(queue, begin, self._named(begin))
+        if len(self._halves):
+            self._committed()
+        if len(self._halves) or found.over:
+            log.info(
+                "transactions_recovered from=%d to=%d open=%d committed=%d without_op=%d",
+                begin, queue.max_offset, len(self._halves), found.committed, len(found.over),
+            )  # fmt: skip
+        if found.unreadable:
+            log.error("transactions_unreadable records=%d", found.unreadable)
+        return found
+
+    def _named(self, begin: int) -> set[int]:
+        """Return the half offsets from `begin` on that op messages name."""
+        named: set[int] = set()
+        queue = self._store.find_queue(OP_HALF_TOPIC, QUEUE_ID)
+        if queue is None:
+            return named
+        written = []
+        first = self._progress.begin(OP_HALF_TOPIC, queue)
+        for offset, record in self._records(OP_HALF_TOPIC, queue, first, set()):
+            offsets = op_offsets(record.body)
+            named.update(each for each in offsets if each >= begin)
+            written.append((offset, max(offsets, default=-1)))
+        self._ops.found(written)
+        return named
+
+    def _open(self, queue: ConsumeQueue, begin: int, named: set[int]) -> None:
+        now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
+        for offset, record in self._records(HALF_TOPIC, queue, begin, named):
+            half = half_of(
+                parse_properties(record.properties), offset, record.position,
+                record.born_timestamp, record.store_timestamp,
+            )  # fmt: skip
+            before = self._halves.add(half, now_ms, steady_ms)
+            if before is not None:
+                self._found.over.append(before.offset)
+                self._first_position.setdefault(half.key, before.position)
+
+    def _committed(self) -> None:
+        """End what was committed without an op message."""
+        store, halves, found = self._store, self._halves, self._found
+        end = store.commit_log.committed
+        begin = min(half.position for half in halves)
+        begin = min([begin, *self._first_position.values()])
+        for record in records_over(store.segments, begin, store.commit_log.damage):
+            if record.position >= end or not len(halves):
+                break
+            if record.sys_flag & ROLLBACK != COMMIT or record.topic not in halves.by_topic:
+                continue
+            properties = parse_properties(record.properties)
+            key = Key(
+                properties.get(Property.PGROUP, ""),
+                properties.get(Property.UNIQ_KEY, ""),
+                record.topic,
+            )
+            half = halves.find(key)
+            if half is None or record.position < self._first_position.get(key, half.position):
+                continue
+            halves.end(half, COMMIT)
+            found.over.append(half.offset)
+            found.committed += 1
+
+    def _records(
+        self, topic: str, queue: ConsumeQueue, begin: int, without: set[int]
+    ) -> Iterator[tuple[int, Record]]:
+        """Yield offset and record of what can be read of a queue."""
+        for offset in range(begin, queue.max_offset):
+            if offset in without:
+                continue
+            position, size, _ = queue.entry(offset)
+            if size == BLANK_SIZE:
+                continue
+            try:
+                data = self._store.record_at(position, (topic, QUEUE_ID, offset))
+            except CorruptRecord as error:
+                data = None
+                reason = str(error)
+            else:
+                reason = "the log does not have it"
+            if data is None:
+                self._found.unreadable += 1
+                if self._found.unreadable <= NAMED_MAX:
+                    log.error("transaction_record_passed_over topic=%s offset=%d position=%d"
+                              " reason=%r", topic, offset, position, reason)  # fmt: skip
+                continue
+            yield offset, decode_record(data, check_crc=False)

@@ -1,0 +1,178 @@
+"""Producers are asked about what they have not decided: when, who, how often, and then."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker
+from support.transactions import (
+    COMMIT,
+    GIVEN_UP,
+    HALF,
+    OP,
+    ROLLBACK,
+    begin,
+    bodies,
+    end,
+    end_command,
+    producer_beat,
+    records,
+    transactions,
+)
+from support.waiting import until
+
+from aerobee.broker.app import Broker
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import decode_record
+
+SOON = {"transactionTimeOut": "50", "transactionCheckInterval": "100"}
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """A broker that asks soon."""
+    async with running_broker(tmp_path, **SOON) as running:
+        yield running
+
+
+@pytest.fixture
+async def peer(broker: Broker) -> AsyncIterator[RawPeer]:
+    """A connection to it."""
+    async with await RawPeer.connect(broker.port) as connected:
+        yield connected
+
+
+async def test_a_producer_is_asked_and_its_answer_counts(broker: Broker, peer: RawPeer) -> None:
+    """The question has the message as its consumers would get it; the answer names the copy."""
+    assert (await peer.request(producer_beat())).code == 0
+    half = await begin(peer, b"hello", TAGS="TagA", h="7")
+    asked = await peer.read()
+    assert (asked.code, asked.is_oneway) == (RequestCode.CHECK_TRANSACTION_STATE, True)
+    assert asked.ext["topic"] == HALF
+    assert asked.ext["transactionId"] == asked.ext["msgId"] == half["transactionId"]
+    assert (asked.ext["tranStateTableOffset"], asked.ext["bname"]) == ("1", "broker-a")
+    shown = decode_record(asked.body)
+    assert (shown.topic, shown.queue_id, shown.body, shown.flag) == ("T", 0, b"hello", 7)
+    copy = records(broker, HALF)[1]
+    assert int(asked.ext["commitLogOffset"]) == copy.position
+    assert asked.ext["offsetMsgId"].endswith(f"{copy.position:016X}")
+    assert parse_properties(copy.properties)["TRANSACTION_CHECK_TIMES"] == "1"
+    assert [op.body for op in records(broker, OP)] == [b"0,"], "the record before is over"
+    assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
+    (record,) = records(broker, "T")
+    assert record.prepared_transaction_offset == copy.position
+    assert transactions(broker).described()["transactions"]["checks"] == 1
+
+
+async def test_a_late_end_of_a_copied_half_is_the_only_one(broker: Broker, peer: RawPeer) -> None:
+    """The first record still validates: RocketMQ commits for it, and for the check's answer."""
+    assert (await peer.request(producer_beat())).code == 0
+    half = await begin(peer)
+    asked = await peer.read()
+    assert await end(peer, half, COMMIT) == (0, "")
+    assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
+    assert (await end(peer, asked.ext, ROLLBACK, checked=True))[0] == 1
+    assert bodies(broker) == [b"hello"]
+
+
+async def test_members_of_a_group_are_asked_in_turn(broker: Broker) -> None:
+    """None of another group, and none that is gone."""
+    async with (
+        await RawPeer.connect(broker.port) as one,
+        await RawPeer.connect(broker.port) as two,
+        await RawPeer.connect(broker.port) as other,
+    ):
+        for number, (peer, group) in enumerate(((one, "pg"), (two, "pg"), (other, "pg2"))):
+            assert (await peer.request(producer_beat(group, f"c{number}"))).code == 0
+        halves = [await begin(other, b"m%d" % number) for number in range(4)]
+        got = [await peer.read() for peer in (one, two, one, two)]
+        assert {each.ext["transactionId"] for each in got} == {
+            half["transactionId"] for half in halves
+        }
+    await until(lambda: not broker.context.consumers.members.producers(), what="they are gone")
+    async with await RawPeer.connect(broker.port) as late:
+        assert (await late.request(producer_beat())).code == 0
+        assert (await late.read()).code == RequestCode.CHECK_TRANSACTION_STATE
+
+
+async def test_what_nobody_decides_is_given_up_and_can_be_resumed(tmp_path: Path) -> None:
+    """After transactionCheckMax checks it lies where an administrator finds it; 323 asks again."""
+    async with (
+        running_broker(tmp_path, transactionCheckMax="2", **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        await until(lambda: bool(records(broker, GIVEN_UP)), what="it is given up")
+        (given_up,) = records(broker, GIVEN_UP)
+        pairs = parse_properties(given_up.properties)
+        assert (pairs["REAL_TOPIC"], pairs["TRANSACTION_CHECK_TIMES"]) == ("T", "2")
+        assert broker.context.tables.topics.get(GIVEN_UP) is not None
+        assert [op.body for op in records(broker, OP)] == [b"0,", b"1,", b"2,"]
+        assert (await end(peer, half, COMMIT))[0] == 1
+        assert not transactions(broker).halves.next_due(), "nothing is open, nothing is scheduled"
+        assert (await peer.request(producer_beat())).code == 0
+        host = half["msgId"][:-16]
+
+        async def resume(position: int) -> Command:
+            fields = {"topic": "T", "msgId": f"{host}{position:016X}"}
+            code = RequestCode.RESUME_CHECK_HALF_MESSAGE
+            return await peer.request(Command(code=code, ext=fields, opaque=next_opaque()))
+
+        refused = await resume(int(half["msgId"][-16:], 16))
+        assert refused.code == 1 and "no such message" in (refused.remark or "")
+        assert (await resume(given_up.position)).code == 0
+        assert (await resume(given_up.position)).code == 0, "it is open already"
+        asked = await peer.read()
+        assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
+        assert bodies(broker) == [b"hello"]
+        assert len(records(broker, HALF)) == 5
+
+
+async def test_who_wants_no_check_for_a_time_gets_none(broker: Broker, peer: RawPeer) -> None:
+    """The others' checks do not wait for it."""
+    assert (await peer.request(producer_beat())).code == 0
+    await begin(peer, b"immune", CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    half = await begin(peer, b"plain")
+    asked = await peer.read()
+    assert asked.ext["transactionId"] == half["transactionId"]
+    assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
+    with pytest.raises(TimeoutError):
+        await peer.read(0.5)
+    assert (await peer.read()).ext["transactionId"] == b"immune".hex().upper()
+
+
+async def test_settings_of_checks_work_at_once(tmp_path: Path) -> None:
+    """What waits already is asked about by the new ones."""
+    async with (
+        running_broker(tmp_path, transactionTimeOut="3600000") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(producer_beat())).code == 0
+        await begin(peer)
+        change = Command(
+            code=RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=50",
+            opaque=next_opaque(),
+        )  # fmt: skip
+        await peer.send(encode_frame(change))
+        codes = {(await peer.read()).code for _ in range(2)}
+        assert codes == {0, RequestCode.CHECK_TRANSACTION_STATE}
+
+
+async def test_nothing_is_scheduled_while_nothing_is_open(broker: Broker, peer: RawPeer) -> None:
+    """RocketMQ 5.5.0 keeps a core busy from the first transaction on."""
+    half = await begin(peer)
+    await peer.send(encode_frame(end_command(half, COMMIT, oneway=True)))
+    feature = transactions(broker)
+    await until(lambda: not feature.halves and not feature._ops._call, what="its op message")
+    offsets = broker.context.tables.offsets
+    await until(lambda: feature._progress._call is None, what="progress is noted")
+    assert offsets.committed("CID_RMQ_SYS_TRANS", HALF, 0) == 1
+    assert offsets.committed("CID_RMQ_SYS_TRANS", OP, 0) == 1
+    await until(lambda: feature.checks._call is None, what="the timer of its check")
+    await asyncio.sleep(0.15)
+    assert feature.checks._call is None

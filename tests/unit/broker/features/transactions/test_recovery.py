@@ -1,0 +1,160 @@
+"""What a start finds of transactions, whatever ended the process before."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker
+from support.transactions import (
+    COMMIT,
+    HALF,
+    OP,
+    ROLLBACK,
+    begin,
+    bodies,
+    end,
+    half_command,
+    producer_beat,
+    records,
+    transactions,
+)
+from support.waiting import until
+
+from aerobee.remoting.codes import RequestCode, ResponseCode
+
+FAR = {"transactionTimeOut": "60000"}
+SOON = {"transactionTimeOut": "50", "transactionCheckInterval": "100"}
+GROUP = "CID_RMQ_SYS_TRANS"
+
+
+def killed(tmp_path: Path, name: str = "after") -> Path:
+    """Copy the store of a broker that runs: what the next process finds if this one is killed."""
+    shutil.copytree(tmp_path / "store", tmp_path / name / "store")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+async def test_open_halves_survive(tmp_path: Path, clean: bool) -> None:
+    """With their checks counted; what was over stays over."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        done = await begin(peer, b"done")
+        half = await begin(peer, b"open")
+        gone = await begin(peer, b"gone")
+        assert (await end(peer, done, COMMIT))[0] == (await end(peer, gone, ROLLBACK))[0] == 0
+        folder = tmp_path if clean else killed(tmp_path)
+    text = (folder / "store" / "config" / "transactionMetrics").read_text() if clean else ""
+    assert not clean or msgspec.json.decode(text)["transactionCount"]["T"]["count"] == 1
+    async with (
+        running_broker(folder, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        (found,) = transactions(broker).halves
+        assert (found.key.unique_key, found.offset) == (half["transactionId"], 1)
+        assert (await end(peer, done, COMMIT))[0] == 1
+        assert (await end(peer, gone, COMMIT))[0] == 1
+        again = await begin(peer, b"open")
+        assert again["queueOffset"] == half["queueOffset"], "a retry over the restart"
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert bodies(broker) == [b"done", b"open"]
+        if clean:
+            offsets = broker.context.tables.offsets
+            assert offsets.committed(GROUP, HALF, 0) == 1
+
+
+async def test_a_commit_whose_op_message_is_missing_is_not_made_again(tmp_path: Path) -> None:
+    """Killed between the two, or the other broker's memory: the log knows, and gets its op."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        before, half = await begin(peer, b"before"), await begin(peer, b"hello")
+        feature = transactions(broker)
+        feature._ops.write = lambda: None  # type: ignore[method-assign]
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert records(broker, OP) == []
+        folder = killed(tmp_path)
+        feature._ops.pending.clear()
+    async with (
+        running_broker(folder, **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert transactions(broker).found.committed == 1
+        await until(lambda: bool(records(broker, OP)), what="its op message")
+        assert records(broker, OP)[0].body == b"1,"
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert await end(peer, before, COMMIT) == (0, "")
+        assert bodies(broker) == [b"hello", b"before"]
+
+
+async def test_a_copy_whose_record_before_is_not_over_is_one_half(tmp_path: Path) -> None:
+    """Of several records of a transaction the last one is open."""
+    async with (
+        running_broker(tmp_path, **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        feature = transactions(broker)
+        feature._ops.write = lambda: None  # type: ignore[method-assign]
+        half = await begin(peer)
+        await until(lambda: len(records(broker, HALF)) == 3, what="two checks")
+        folder = killed(tmp_path)
+    async with (
+        running_broker(folder, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        (found,) = transactions(broker).halves
+        assert (found.offset, found.checks) == (2, 2)
+        await until(lambda: bool(records(broker, OP)), what="their op message")
+        assert [op.body for op in records(broker, OP)] == [b"0,1,"]
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert bodies(broker) == [b"hello"]
+
+
+async def test_progress_waits_for_the_disk(tmp_path: Path) -> None:
+    """A power cut may take the END: then its half has to be open, and is asked about."""
+    options = FAR | {"flushIntervalCommitLog": "600000"}
+    async with (
+        running_broker(tmp_path, **options) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        assert await end(peer, half, ROLLBACK) == (0, "")
+        progress, offsets = transactions(broker)._progress, broker.context.tables.offsets
+        progress.settle()
+        assert offsets.committed(GROUP, HALF, 0) is None
+        assert broker.store.flusher.flush_all(10)
+        progress.settle()
+        assert offsets.committed(GROUP, HALF, 0) == 1
+
+
+async def test_a_broker_without_transactions_says_what_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It refuses new ones; what is open stays, and is there when it has them again."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+    async with (
+        running_broker(tmp_path, transactionEnable="false") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert "half_messages_stay" in caplog.text
+        refused = await peer.request(half_command(b"new"))
+        assert refused.code == ResponseCode.NO_PERMISSION
+        code, _ = await end(peer, half, COMMIT)
+        assert code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    async with (
+        running_broker(tmp_path, **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(producer_beat())).code == 0
+        asked = await peer.read()
+        assert asked.code == RequestCode.CHECK_TRANSACTION_STATE
+        assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
+        assert bodies(broker) == [b"hello"]
