@@ -24,7 +24,7 @@ def half_command(
     body: bytes = b"hello", *, group: str = GROUP, key: str = "", sys_flag: int = 4, **more: str
 ) -> Command:
     """Build the send of a half message; `topic` and header fields as `send_command` has them."""
-    header = {"g": str(wall_clock_ms())} | {
+    header: dict[str, Any] = {"g": str(wall_clock_ms())} | {
         name: more.pop(name) for name in ("topic", "g", "j", "h") if name in more
     }
     pairs = {
