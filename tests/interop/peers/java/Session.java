@@ -19,6 +19,7 @@ class Session {
     private final Map<String, Member> members = new HashMap<>();
     private DefaultMQProducer producer;
     private DefaultMQPushConsumer replier;
+    private Transactions transactions;
 
     Session(String namesrv) {
         this.namesrv = namesrv;
@@ -46,6 +47,9 @@ class Session {
         if (replier != null) {
             replier.shutdown();
         }
+        if (transactions != null) {
+            transactions.close();
+        }
         if (producer != null) {
             producer.shutdown();
         }
@@ -67,6 +71,13 @@ class Session {
             case "serve":
                 replier = Requests.serve(namesrv, producer(), fields);
                 return "";
+            case "transact":
+                if (transactions == null) {
+                    transactions = new Transactions(namesrv, fields.get("group"));
+                }
+                return transactions.send(fields);
+            case "checks":
+                return transactions.checks();
             case "blast":
                 return Speed.blast(producer(), fields);
             default:
