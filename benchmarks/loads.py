@@ -127,6 +127,10 @@ LOADS: Final = (
         "pull-32", "PULL of 32", "pull", BOTH, Bar(rate_least=4.5, per_second_least=1_800_000),
         connections=4, outstanding=4, others=(KAFKA,),
     ),
+    Load(
+        "transact-1x64", "half message and commit, 1 x 64", "transact", ONE, Bar(rate_least=4),
+        outstanding=64,
+    ),
     Load("wake", "long-poll wake-up", "wake", ONE, Bar(p50_most=1 / 2)),
 )  # fmt: skip
 

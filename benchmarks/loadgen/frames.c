@@ -75,13 +75,13 @@ static char *put_body(char *at, int bytes) {
     return at;
 }
 
-static char *send_header(Template *made, int code, const char *topic, int queue,
+static char *send_header(Template *made, int code, int sys_flag, const char *topic, int queue,
                          const char *properties) {
     char *at = made->bytes + 8;
     at += sprintf(at,
                   "{\"code\":%d,\"extFields\":{\"a\":\"ProducerGroupName\",\"b\":\"%s\","
-                  "\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\",\"f\":\"0\",\"g\":\"",
-                  code, topic, queue);
+                  "\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\",\"f\":\"%d\",\"g\":\"",
+                  code, topic, queue, sys_flag);
     made->born_at = (size_t)(at - made->bytes);
     return at + sprintf(at,
                         "%s\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\","
@@ -90,10 +90,12 @@ static char *send_header(Template *made, int code, const char *topic, int queue,
                         BORN, properties, code == 320 ? "true" : "false", OPAQUE_BASE);
 }
 
-Template send_template(const Options *options, const char *topic, int queue) {
+static Template single(const Options *options, int sys_flag, const char *topic, int queue,
+                       const char *more) {
     Template made = empty_template(HEADER_BYTES_MAX + (size_t)options->body_bytes, 1);
     Properties properties = properties_of(options->tags_first, "\\u0001", "\\u0002");
-    char *header_end = send_header(&made, 310, topic, queue, properties.text);
+    strcat(properties.text, more);
+    char *header_end = send_header(&made, 310, sys_flag, topic, queue, properties.text);
     char *text = strstr(made.bytes + 8, "\"i\":\"") + 5;
     made.key_at[0] = (size_t)(text - made.bytes) + properties.key_at;
     made.unique_at[0] = (size_t)(text - made.bytes) + properties.unique_at;
@@ -102,12 +104,21 @@ Template send_template(const Options *options, const char *topic, int queue) {
     return made;
 }
 
+Template send_template(const Options *options, const char *topic, int queue) {
+    return single(options, 0, topic, queue, "");
+}
+
+Template half_template(const Options *options, const char *topic, int queue) {
+    return single(options, 4, topic, queue,
+                  "TRAN_MSG\\u0001true\\u0002PGROUP\\u0001ProducerGroupName\\u0002");
+}
+
 Template batch_template(const Options *options, const char *topic, int queue) {
     size_t each = 22 + (size_t)options->body_bytes + PROPERTY_BYTES_MAX;
     Template made =
         empty_template(HEADER_BYTES_MAX + each * (size_t)options->batch, (size_t)options->batch);
     Properties properties = properties_of(options->tags_first, "\x01", "\x02");
-    char *header_end = send_header(&made, 320, topic, queue, "WAIT\\u0001true\\u0002");
+    char *header_end = send_header(&made, 320, 0, topic, queue, "WAIT\\u0001true\\u0002");
     char *at = header_end;
     for (int index = 0; index < options->batch; index++) {
         size_t size = 22 + (size_t)options->body_bytes + properties.length;

@@ -23,6 +23,7 @@ typedef struct {
 } Template;
 
 Template send_template(const Options *options, const char *topic, int queue);
+Template half_template(const Options *options, const char *topic, int queue);
 Template batch_template(const Options *options, const char *topic, int queue);
 Template pull_template(const Options *options, const char *topic, int queue, bool hold);
 void template_free(Template *made);

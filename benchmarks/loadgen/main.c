@@ -52,8 +52,10 @@ int main(int count, char **words) {
     if (options.workload == WAKE) {
         run_wake(&options, result);
     } else {
-        Protocol protocol = options.workload == XADD ? redis_protocol(&options)
-                                                     : remoting_protocol(&options, &result->ledger);
+        Protocol protocol =
+            options.workload == XADD       ? redis_protocol(&options)
+            : options.workload == TRANSACT ? transact_protocol(&options, &result->ledger)
+                                           : remoting_protocol(&options, &result->ledger);
         run_closed_loop(&options, &protocol, result);
     }
     report(&options, result);

@@ -12,10 +12,10 @@ static const char *const USAGE =
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
     "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
     "  [--multiples N,N,...]\n"
-    "WORKLOAD: send, batch, pull, wake, xadd (Redis), floor: a server that only pretends,\n"
+    "WORKLOAD: send, batch, pull, wake, xadd (Redis), transact, floor: a server that only pretends,\n"
     "  or overload: multiples of the best rate by the clock, and the best rate in between\n";
 
-static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "floor", "overload"};
+static const char *const NAMES[] = {"send", "batch", "pull", "wake", "xadd", "transact", "floor", "overload"};
 
 static Workload workload_of(const char *name) {
     for (int at = 0; at <= OVERLOAD; at++)

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { SEND, BATCH, PULL, WAKE, XADD, FLOOR, OVERLOAD } Workload;
+typedef enum { SEND, BATCH, PULL, WAKE, XADD, TRANSACT, FLOOR, OVERLOAD } Workload;
 
 typedef struct {
     Workload workload;

@@ -24,7 +24,7 @@ static void topic_name(const Options *options, int topic, char name[TOPIC_BYTES_
         snprintf(name, TOPIC_BYTES_MAX, "%s%d", options->topic, topic);
 }
 
-static uint64_t ask_end(int fd, const char *topic, int queue) {
+uint64_t ask_end(int fd, const char *topic, int queue) {
     char out[1024], head[8];
     write_all(fd, out, write_max_offset(out, topic, queue));
     read_all(fd, head, sizeof head);

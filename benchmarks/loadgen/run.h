@@ -37,5 +37,9 @@ void run_wake(const Options *options, Result *result);
 void run_open_loop(const Options *options) __attribute__((noreturn));
 void run_floor(const Options *options) __attribute__((noreturn));
 
+// The offset behind a queue's last message.
+uint64_t ask_end(int fd, const char *topic, int queue);
+
 Protocol remoting_protocol(const Options *options, Ledger *ledger);
+Protocol transact_protocol(const Options *options, Ledger *ledger);
 Protocol redis_protocol(const Options *options);

@@ -110,8 +110,8 @@ def is_flat(cpu_us: Sequence[float]) -> bool:
 def measure_floor(plan: Plan, loads: Sequence[Load], report: Report, note: Note) -> None:
     """Measure what the generator reaches against a server that stores nothing."""
     for load in loads:
-        if load.workload == "wake":
-            continue
+        if load.workload in ("wake", "transact"):
+            continue  # the pretender holds nothing back, and ends no transaction
         note(f"{load.name}: the generator alone")
         with tempfile.TemporaryDirectory(dir=plan.directory) as folder:
             target = FloorTarget(Path(folder) / "floor", plan.cpus)

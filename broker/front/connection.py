@@ -18,6 +18,7 @@ from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, WORDS_BYTES, decode_payload
 from aerobee.remoting.headers.envelopes import (
+    DECODE_END,
     DECODE_ENVELOPE,
     DECODE_PULL,
     DECODE_SEND,
@@ -230,6 +231,8 @@ class BrokerConnection(Connection):
             wish = DECODE_PULL[codec](envelope.ext_fields)
             self._pull(Pull(self, wish, envelope.opaque, codec, code), replies)
             return True
+        if code == RequestCode.END_TRANSACTION and envelope.flag and self.traffic.halves:
+            return self.traffic.halves.end(DECODE_END[codec](envelope.ext_fields))
         return False
 
     def _pull_run(

@@ -97,8 +97,8 @@ class Traffic:
     """Made by `Front`, once for each port; every connection holds one."""
 
     __slots__ = (
-        "dispatcher", "lateness", "limits", "now_ms", "pulls", "sends", "stalls", "store_host",
-        "tick",
+        "dispatcher", "halves", "lateness", "limits", "now_ms", "pulls", "sends", "stalls",
+        "store_host", "tick",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +113,7 @@ class Traffic:
         self.dispatcher = dispatcher
         self.sends = sends
         self.pulls = pulls
+        self.halves = writing.halves
         self.tick = writing.tick
         self.stalls = shared.stalls
         self.lateness = shared.lateness

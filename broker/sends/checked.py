@@ -113,8 +113,10 @@ class CheckedSends:
             queue_offset=offset,
             transaction_id=unique_key,
         )
-        if placed.queue.name == header.topic and not multi_tags and not self._hooks.watch_sends:
-            self._storing.queues.admit(placed.queue, topic, self._live.current.broker_permission)
+        own = placed.queue.name == header.topic or placed.cleared_flags  # a half: checked likewise
+        if own and not multi_tags and not self._hooks.watch_sends:
+            queue = self._storing.queues.get(header.topic, queue_id)
+            self._storing.queues.admit(queue, topic, self._live.current.broker_permission)
         if self._storing.waits:
             return self._answer_when_durable(event, reply)
         return self._answered(event, reply, ResponseCode.SUCCESS)

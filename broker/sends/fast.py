@@ -15,6 +15,7 @@ from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import broker_properties
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.message.layout import BATCH_FIELDS, PROPERTIES_LENGTH_BYTES
@@ -56,6 +57,7 @@ class FastSends:
     def __init__(self, settings: BrokerSettings, writing: Writing, store_host: bytes) -> None:
         self._log = writing.store.commit_log
         self._fast = writing.queues.fast
+        self._halves = writing.halves
         self._tick = writing.tick
         self._body_bytes_max = settings.max_message_size
         self._appender = writing.appender
@@ -92,7 +94,7 @@ class FastSends:
             return False
         sys_flag = fields.sys_flag
         if sys_flag & UNUSUAL_SYS_FLAGS or fields.reconsume_times or fields.batch or not body:
-            return False
+            return self._send_half(queue, fields, opaque, body, stamp, stamp_flag, acks, codec)
         properties = fields.properties
         if properties[-1:] != "\x02":
             properties += "\x02"
@@ -133,6 +135,38 @@ class FastSends:
             acks += self._msgpack_ack(queue, message_id, offset, opaque, unique_key)
         if queue.holds:
             self._tick.woken.append(queue)
+        return True
+
+    def _send_half(
+        self,
+        queue: TopicQueue,
+        fields: SendFields,
+        opaque: int,
+        body: bytes,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+        codec: int,
+    ) -> bool:
+        """Append what begins a transaction, where there are any, and it is plain otherwise."""
+        if (
+            self._halves is None
+            or fields.sys_flag & UNUSUAL_SYS_FLAGS != SysFlag.TRANSACTION_PREPARED
+            or fields.reconsume_times
+            or fields.batch
+            or not 0 < len(body) <= self._body_bytes_max
+        ):
+            return False
+        appended = self._halves.append(queue, fields, body, stamp, stamp_flag)
+        if appended is None:
+            return False
+        position, offset, unique_key = appended
+        if codec == Codec.JSON:
+            payload = queue.ack % (position, offset, unique_key, opaque)
+            acks += (self._prefixes[len(payload)], payload)
+        else:
+            message_id = b"%b%016X" % (self._host_hex, position)
+            acks += self._msgpack_ack(queue, message_id, offset, opaque, unique_key)
         return True
 
     def send_batch(

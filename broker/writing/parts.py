@@ -10,6 +10,7 @@ from aerobee.broker.room import Room, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
 from aerobee.broker.writing.hooks import BrokerHooks
+from aerobee.broker.writing.placing import HalfAppender
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.store import MessageStore
@@ -37,6 +38,7 @@ class Writing(Room):
         self.appender = appender
         self.store_host = store_host
         self.hooks = BrokerHooks(queues.forget_checks)
+        self.halves: HalfAppender | None = None  # for the fast path
         self._unwatch: list[Callable[[], object]] = []
 
     @classmethod

@@ -6,6 +6,8 @@ from typing import Protocol
 import msgspec
 
 from aerobee.broker.writing.queues import TopicQueue
+from aerobee.remoting.headers.envelopes import SendFields
+from aerobee.remoting.headers.transactions import EndTransactionRequest
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
@@ -21,6 +23,18 @@ class Elsewhere(msgspec.Struct, frozen=True):
     spare_bytes: int
     appended: Callable[[], None]
     cleared_flags: int = 0
+
+
+class HalfAppender(Protocol):
+    """Appends what begins a transaction, and is plain otherwise; and what ends one."""
+
+    def end(self, header: EndTransactionRequest) -> bool:
+        """End a transaction if nothing is unusual about that; a one-way request said so."""
+
+    def append(
+        self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
+    ) -> tuple[int, int, bytes] | None:
+        """Return its position, offset and unique key; None for what it does not take."""
 
 
 class StoredBefore(Exception):

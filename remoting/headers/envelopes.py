@@ -11,6 +11,7 @@ import msgspec
 
 from aerobee.remoting.command import Codec
 from aerobee.remoting.headers.pull import PullMessageRequest
+from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.headers.typed import Int32, Int64
 
 
@@ -75,6 +76,10 @@ DECODE_ENVELOPE: Final[dict[int, Callable[[bytes], Envelope]]] = {
 DECODE_SEND: Final[dict[int, Callable[[msgspec.Raw], SendFields]]] = {
     Codec.JSON: msgspec.json.Decoder(SendFields, strict=False).decode,
     Codec.MSGPACK: msgspec.msgpack.Decoder(SendFields, strict=False).decode,
+}
+DECODE_END: Final[dict[int, Callable[[msgspec.Raw], EndTransactionRequest]]] = {
+    Codec.JSON: msgspec.json.Decoder(EndTransactionRequest, strict=False).decode,
+    Codec.MSGPACK: msgspec.msgpack.Decoder(EndTransactionRequest, strict=False).decode,
 }
 DECODE_PULL: Final[dict[int, Callable[[msgspec.Raw], PullMessageRequest]]] = {
     Codec.JSON: msgspec.json.Decoder(PullMessageRequest, strict=False).decode,

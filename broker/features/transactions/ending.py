@@ -7,6 +7,7 @@ counts is whether it is open, and that the memory of this process and the log ag
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
@@ -25,7 +26,7 @@ from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.message.properties import Property, parse_properties
-from aerobee.remoting.message.record import Record, decode_record, host_bytes
+from aerobee.remoting.message.record import Host, Record, decode_record, host_bytes
 from aerobee.remoting.net.routes import Outcome, Reply, Request
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
@@ -65,6 +66,11 @@ class Endings:
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK):
             return None
+        half = self.halves.at(header.tran_state_table_offset)
+        if half is not None and fits(header, half):  # all that is checked below, from memory
+            record = self._record(half.position, (HALF_TOPIC, 0, half.offset))
+            if record is not None:
+                return self._end_or_wait(request, half, record, outcome)
         record, properties = self._half(header)
         if self._is_late(header, record, properties):
             return Reply(code=ResponseCode.ILLEGAL_OPERATION)  # its check decides
@@ -73,10 +79,7 @@ class Endings:
         half = self.halves.find(key)
         if half is None:
             return self._again(key, outcome)
-        try:
-            return self._end(request, half, record, outcome)
-        except LogBusy:
-            return self._end_when_room(request, key, record, outcome)
+        return self._end_or_wait(request, half, record, outcome)
 
     def over(self, half: Half, outcome: int, done: Callable[[bool], None] | None = None) -> None:
         """Let a transaction be over, and the log say so with this turn."""
@@ -87,16 +90,20 @@ class Endings:
     def _half(self, header: EndTransactionRequest) -> tuple[Record, dict[str, str]]:
         """Return the half message that an END names; RequestError where there is none."""
         position = header.commit_log_offset
-        if position >= self._store.commit_log.committed:
-            self._tick.commit_log()
-        try:
-            found = self._store.record_at(position) if position >= 0 else None
-            record = None if found is None else decode_record(found, check_crc=False)
-        except CorruptRecord:
-            record = None
+        record = self._record(position) if position >= 0 else None
         if record is None or record.topic != HALF_TOPIC:
             raise _refused("Find prepared transaction message failed")
         return record, parse_properties(record.properties)
+
+    def _record(self, position: int, named: tuple[str, int, int] | None = None) -> Record | None:
+        """Return the record at a position, None where there is none that is sound."""
+        if position >= self._store.commit_log.committed:
+            self._tick.commit_log()
+        try:
+            found = self._store.record_at(position, named)
+            return None if found is None else decode_record(found, check_crc=False)
+        except CorruptRecord:
+            return None
 
     def _is_late(
         self, header: EndTransactionRequest, record: Record, properties: dict[str, str]
@@ -130,6 +137,19 @@ class Endings:
             return Reply()
         was = f"its outcome was: {OUTCOMES[before]}" if before else "it has ended before"
         raise _refused(f"The transaction is not open any more, {was}")
+
+    def _end_or_wait(
+        self,
+        request: Request[EndTransactionRequest],
+        half: Half,
+        record: Record,
+        outcome: int,
+    ) -> Answer:
+        """End a transaction, after a moment where the log has no space prepared."""
+        try:
+            return self._end(request, half, record, outcome)
+        except LogBusy:
+            return self._end_when_room(request, half.key, record, outcome)
 
     def _end(
         self,
@@ -185,7 +205,7 @@ class Endings:
             topic, queue_id = destination(parse_properties(record.properties))
             text = committed_text(record.properties)
             tags_code = self._appender.tag_hashes.of(str(text, "utf-8", "replace"))
-            stamp = Stamp(host_bytes(*record.born_host), host_bytes(*record.store_host))
+            stamp = _stamp(record.born_host, record.store_host)
             self._appender.append(
                 self._queues.get(topic, queue_id),
                 (record.sys_flag & ~ROLLBACK) | COMMIT,
@@ -200,6 +220,21 @@ class Endings:
         except StoreError as error:
             self.on_refused(error)
             raise unavailable(str(error)) from error
+
+
+def fits(header: EndTransactionRequest, half: Half) -> bool:
+    """Whether an END names the open half by its latest record, and may end it."""
+    return (
+        half.position == header.commit_log_offset
+        and half.key.group == header.producer_group
+        and half.immune_ms is None
+        and header.topic in (half.key.topic, HALF_TOPIC, None)
+    )
+
+
+@lru_cache(maxsize=1024)  # the halves of a turn share a few hosts
+def _stamp(born_host: Host, store_host: Host) -> Stamp:
+    return Stamp(host_bytes(*born_host), host_bytes(*store_host))
 
 
 def _refused(remark: str) -> RequestError:

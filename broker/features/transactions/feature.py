@@ -9,6 +9,7 @@ from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.features.transactions.asking import Asking
 from aerobee.broker.features.transactions.checking import Checks, waits_of
 from aerobee.broker.features.transactions.ending import COMMIT, OUTCOMES, ROLLBACK, Endings
+from aerobee.broker.features.transactions.fast_halves import FastHalves
 from aerobee.broker.features.transactions.halves import OpenHalves
 from aerobee.broker.features.transactions.metrics_file import TransactionMetricsFile
 from aerobee.broker.features.transactions.ops import Clocks, OpMessages
@@ -62,6 +63,7 @@ class Transactions(Feature):
         self.found = TransactionRecovery(self._store, self._progress, halves, ops, clock).run()
         self.placer = HalfPlacer(parts.live, writing, halves, clock)
         self.placer.added = self.checks.wake
+        writing.halves = FastHalves(parts.live, writing, endings, self.placer)
         self.files = (self._metrics.file,)
         self.answers = Routes("transactions")
         self.answers.on(RequestCode.END_TRANSACTION, EndTransactionRequest)(endings.end)

@@ -93,6 +93,13 @@ def destination(properties: Mapping[str, str]) -> tuple[str, int]:
 
 def committed_text(stored: bytes) -> bytes:
     """Return the properties of a committed message: the half's without its topic and queue."""
+    topic_at = stored.find(b"\x02REAL_TOPIC\x01")
+    topic_end = stored.find(b"\x02", topic_at + 1)
+    queue_end = stored.find(b"\x02", topic_end + 1)
+    if topic_at >= 0 and stored.startswith(b"REAL_QID\x01", topic_end + 1) and queue_end > 0:
+        left = stored[:topic_at] + stored[queue_end:]
+        if b"REAL_" not in left:
+            return left if left.endswith(b"\x02") else left + b"\x02"
     return without(stored, Property.REAL_TOPIC, Property.REAL_QID)
 
 

@@ -1,0 +1,171 @@
+"""Half messages and their ENDs on the fast path: nothing is unusual but that they are.
+
+The queue's checks have passed before; an END names an open half by its latest record. Whatever else
+is unusual is declined, and takes the checked path.
+"""
+
+from typing import Final
+
+from isal.isal_zlib import crc32
+
+from aerobee.broker.features.transactions.ending import COMMIT, ROLLBACK, Endings, fits
+from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
+from aerobee.broker.features.transactions.placing import QUEUE_ID, HalfPlacer
+from aerobee.broker.features.transactions.texts import COPY_BYTES_MAX, committed_text
+from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
+from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
+from aerobee.broker.settings.live import Live
+from aerobee.broker.writing.parts import Writing
+from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.stamps import Stamp, broker_properties
+from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.headers.envelopes import SendFields
+from aerobee.remoting.headers.transactions import EndTransactionRequest
+from aerobee.remoting.message.layout import HOST_BITS, PROPERTIES_LENGTH_BYTES
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
+from aerobee.remoting.message.record import HEAD, MIDDLES
+from aerobee.remoting.words import HALF_TOPIC
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+
+_HALF_PREFIX: Final = bytes([len(HALF_TOPIC)]) + HALF_TOPIC.encode()  # as it stands in records
+_KNOWN: Final = frozenset({Property.TRAN_MSG, Property.PGROUP, Property.UNIQ_KEY})
+_UNUSUAL: Final = frozenset(
+    {
+        *TIMER_PROPERTIES, Property.DELAY, Property.TIMER_DEL_UNIQKEY, Property.INNER_NUM,
+        Property.POP_CK, DELIVERED_PROPERTY, Property.MSG_REGION, Property.TRACE_ON,
+        Property.CLUSTER, Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID,
+        Property.TRANSACTION_CHECK_TIMES, Property.TRAN_PREPARED_QUEUE_OFFSET,
+        Property.CHECK_IMMUNITY_TIME_IN_SECONDS,
+    }
+)  # fmt: skip
+
+
+class FastHalves:
+    """Appends half messages of single sends; see `FastSends`."""
+
+    def __init__(self, live: Live, writing: Writing, endings: Endings, placer: HalfPlacer) -> None:
+        self._live = live
+        self._log = writing.store.commit_log
+        self._queues = writing.queues
+        self._tag_hashes = writing.appender.tag_hashes
+        self._tick = writing.tick
+        self._endings = endings
+        self._halves: OpenHalves = endings.halves
+        self._now_ms = endings.clock.now_ms
+        self._placer = placer
+        self._half_queue: TopicQueue | None = None
+        settings = live.current
+        self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
+        live.on_change(
+            lambda changed: self._apply_text(
+                changed.region_id, changed.broker_cluster_name, changed.trace_on
+            )
+        )
+
+    def _apply_text(self, region: str, cluster: str, trace_on: bool) -> None:
+        self._suffix = format_properties(broker_properties(region, trace_on, cluster)).encode()
+
+    def append(
+        self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
+    ) -> tuple[int, int, bytes] | None:
+        """Append one; return its position, its offset and its key, None where it is unusual."""
+        properties = fields.properties
+        if properties[-1:] != "\x02":
+            properties += "\x02"
+        pairs = [pair.partition("\x01") for pair in properties[:-1].split("\x02")]
+        named = {name: value for name, _, value in pairs}
+        if (
+            len(named) != len(pairs)
+            or "" in named
+            or "" in named.values()
+            or not _UNUSUAL.isdisjoint(named)
+            or not named.keys() >= _KNOWN
+            or named["TRAN_MSG"] != "true"
+        ):
+            return None
+        unique_key, settings = named["UNIQ_KEY"], self._live.current
+        key = Key(named["PGROUP"], unique_key, queue.name)
+        encoded_key = unique_key.encode()
+        if (
+            self._halves.find(key) is not None
+            or not encoded_key.isalnum()
+            or len(self._halves) >= settings.open_transactions_max
+            or settings.reject_transaction_message
+        ):
+            return None
+        text = b"%b%bREAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02__transactionId__\x01%b\x02" % (
+            properties.encode(), self._suffix, queue.name.encode(), queue.queue_id, encoded_key,
+        )  # fmt: skip
+        if len(text) > PROPERTIES_BYTES_MAX - COPY_BYTES_MAX:
+            return None
+        half_queue = self._half_queue
+        if half_queue is None:
+            half_queue = self._half_queue = self._queues.get(HALF_TOPIC, QUEUE_ID)
+        stored = half_queue.stored
+        offset = stored.max_offset
+        position = self._log.append(
+            stored,
+            fields.flag,
+            (fields.sys_flag & ~SysFlag.TRANSACTION_ROLLBACK) | stamp_flag,
+            fields.born_timestamp,
+            stamp,
+            body,
+            text,
+            self._tag_hashes[named.get("TAGS", "")],
+        )
+        half_queue.arrived_bytes += self._log.position - position
+        self._placer.add(Half(key, offset, position, queue.queue_id, 0, 0))
+        return position, offset, encoded_key
+
+    def end(self, header: EndTransactionRequest) -> bool:
+        """End a transaction whose END names the latest record; False for what has to be checked."""
+        half = self._halves.at(header.tran_state_table_offset)
+        if half is None or not fits(header, half) or self._half_queue is None:
+            return False
+        outcome = header.commit_or_rollback
+        if outcome not in (COMMIT, ROLLBACK):
+            return True  # not known yet
+        if outcome == COMMIT and not self._commit(half):
+            return False
+        self._endings.over(half, outcome)
+        return True
+
+    def _commit(self, half: Half) -> bool:
+        """Append the message to its own queue; False where its record is not what it should be."""
+        assert self._half_queue is not None
+        position, size, tags_code = self._half_queue.stored.entry(half.offset)
+        data = self._log.read(position, size)
+        if len(data) != size or position != half.position:
+            return False  # not committed, too
+        total, _, crc, _, flag, offset, own, sys_flag, born_ms = HEAD.unpack_from(data)
+        middle = MIDDLES[sys_flag & HOST_BITS]
+        born_host, _, store_host, times, _, body_bytes = middle.unpack_from(data, HEAD.size)
+        body_at = HEAD.size + middle.size
+        topic_at = body_at + body_bytes
+        text_at = topic_at + len(_HALF_PREFIX) + PROPERTIES_LENGTH_BYTES
+        if (
+            (total, own, offset) != (size, position, half.offset)
+            or not data.startswith(_HALF_PREFIX, topic_at)
+            or text_at + int.from_bytes(data[text_at - PROPERTIES_LENGTH_BYTES : text_at]) != size
+            or crc32(body := data[body_at:topic_at]) & 0x7FFF_FFFF != crc
+        ):
+            return False
+        queue = self._queues.find(half.key.topic, half.queue_id)
+        if queue is None or half.key.topic in SEND_FORBIDDEN:
+            return False
+        stamp = Stamp(born_host, store_host).at(self._now_ms(), times, position)
+        begun = self._log.position
+        self._log.append(
+            queue.stored,
+            flag,
+            (sys_flag & ~ROLLBACK) | COMMIT,
+            born_ms,
+            stamp,
+            body,
+            committed_text(data[text_at:]),
+            tags_code,
+        )
+        queue.arrived_bytes += self._log.position - begun
+        if queue.holds:
+            self._tick.woken.append(queue)
+        return True
