@@ -80,6 +80,10 @@ class Room:
         """Return what `/api/broker` shows of it, by name."""
         return {}
 
+    def shown(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` has of it."""
+        return {}
+
     def runtime_info(self) -> Mapping[str, str]:
         """Return its lines of `mqadmin brokerStatus`."""
         return {}

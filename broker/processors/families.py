@@ -11,6 +11,7 @@ from aerobee.broker.processors import (
     offsets,
     progress,
     query,
+    recall,
     resets,
     runtime_info,
     send,
@@ -37,6 +38,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     runtime_info.routes,
     inspection.routes,
     progress.routes,
+    recall.routes,
 )
 
 SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

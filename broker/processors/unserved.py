@@ -21,7 +21,6 @@ ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users and access control are not there yet"
 ROCKSDB: Final = "tables and queues are files here, not RocksDB"
 STATIC: Final = "static topics are not there yet"
-TIMER: Final = "messages with a delay of their own are not there yet, delay levels are"
 COLD: Final = "flow control of cold data is not there yet"
 CONTAINER: Final = "one process is one broker"
 
@@ -64,12 +63,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
     INDEX: (Code.QUERY_MESSAGE,),
-    TIMER: (
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
-        Code.RECALL_MESSAGE,
-        Code.SWITCH_TIMER_ENGINE,
-    ),
     POP: (
         *range(Code.POP_MESSAGE, Code.POP_ROLLBACK + 1),
         Code.BATCH_ACK_MESSAGE,
@@ -92,7 +85,11 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
     ),
     ACL_1: tuple(range(Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG + 1)),
     AUTH: tuple(range(Code.AUTH_CREATE_USER, Code.AUTH_LIST_ACL + 1)),
-    ROCKSDB: (Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, Code.EXPORT_ROCKSDB_CONFIG_TO_JSON),
+    ROCKSDB: (
+        Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
+        Code.SWITCH_TIMER_ENGINE,
+    ),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     CONTAINER: (Code.ADD_BROKER, Code.REMOVE_BROKER),
     REPLICATION: (

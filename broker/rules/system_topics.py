@@ -16,12 +16,12 @@ from aerobee.remoting.words import (
     SELF_TEST_TOPIC,
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
 )
 
 ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"  # since RocketMQ 5.5
 ROCKSDB_OP_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 SYNC_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 
@@ -37,9 +37,14 @@ SEND_FORBIDDEN: Final = frozenset(
         TRANS_CHECK_MAX_TIME_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_EVENT,
+        ROCKSDB_HALF_TOPIC,
+        ROCKSDB_OP_HALF_TOPIC,
+        TIMER_TOPIC,
     }
 )
-"""Topics that only the broker itself writes (TopicValidator.isNotAllowedSendTopic)."""
+"""Topics that only the broker itself writes (TopicValidator.isNotAllowedSendTopic).
+
+RocketMQ takes what is sent to the timers', where one without its time stops it for good."""
 
 
 def system_topics(settings: BrokerSettings) -> list[TopicConfig]:

@@ -113,6 +113,8 @@ class CheckedSends:
             queue_offset=offset,
             transaction_id=unique_key,
         )
+        if placed.reply:
+            reply = replace(reply, **placed.reply)
         own = placed.queue.name == header.topic or placed.cleared_flags  # a half: checked likewise
         if own and not multi_tags and not self._hooks.watch_sends:
             queue = self._storing.queues.get(header.topic, queue_id)

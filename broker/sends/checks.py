@@ -129,7 +129,8 @@ class SendChecks:
                     ResponseCode.MESSAGE_ILLEGAL,
                     "a batch holds a half message: send transactional messages one by one",
                 )
-            if delay_level(properties) or DELIVERED_PROPERTY in properties:
+            timed = any(name in properties for name in TIMER_PROPERTIES)
+            if timed or delay_level(properties) or DELIVERED_PROPERTY in properties:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
                     "a batch holds a message with a delay: send delayed messages one by one",
@@ -161,10 +162,11 @@ class SendChecks:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "this broker delays no message: its messageDelayLevel is empty",
             )
-        if not delayed and timed:
+        timed = timed and not delayed and Property.TIMER_OUT_MS not in properties
+        if timed and not settings.timer_wheel_enable:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                "accurate timer message is not enabled: this broker delays by levels (DELAY) alone",
+                "accurate timer message is not enabled, timerWheelEnable is false",
             )
 
     def _check_transaction(self, sys_flag: int, *, prepared: bool, later: bool) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -32,6 +32,7 @@ class Placed(msgspec.Struct, frozen=True):
     stored_ms: int
     appended: Callable[[], None] | None = None  # who wants to know of it, before the commit
     cleared_flags: int = 0  # of the sys flag: not stored
+    reply: Mapping[str, str] = msgspec.field(default_factory=dict)  # see `Elsewhere`
 
 
 class Storing:
@@ -84,8 +85,9 @@ class Storing:
         if elsewhere:
             messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
             return Placed(
-                elsewhere.queue, messages, now_ms, elsewhere.appended, elsewhere.cleared_flags
-            )
+                elsewhere.queue, messages, now_ms, elsewhere.appended, elsewhere.cleared_flags,
+                elsewhere.reply,
+            )  # fmt: skip
         messages = [(flag, body, encoded, self._appender.tag_hashes.of(text))]
         return Placed(self.queues.get(topic, queue_id), messages, now_ms)
 

@@ -16,6 +16,7 @@ from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.transactions.keys import TransactionKeys
+from aerobee.broker.features.timers.keys import TimerKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.values import Milliseconds
@@ -65,7 +66,9 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
-class BrokerSettings(DelayKeys, ReplyKeys, Sql92Keys, TransactionKeys, CallingSettings):
+class BrokerSettings(
+    DelayKeys, ReplyKeys, Sql92Keys, TimerKeys, TransactionKeys, CallingSettings
+):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 
     What is not marked `AtStart` works at once when it is changed by code 25; who keeps a copy of it
@@ -109,7 +112,6 @@ class BrokerSettings(DelayKeys, ReplyKeys, Sql92Keys, TransactionKeys, CallingSe
     trace_topic_enable: AtStart[bool] = False
     msg_trace_topic_name: AtStart[str] = TRACE_TOPIC
     revive_queue_num: AtStart[Queues] = 8
-    timer_wheel_enable: AtStart[bool] = True
     topics_max: int = Field(default=200_000, ge=100)  # ours: what clients may make one by one
     groups_max: int = Field(default=200_000, ge=100)  # ours
     offsets_max: int = Field(default=2_000_000, ge=100)  # ours: committed, of all groups' queues

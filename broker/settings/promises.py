@@ -67,6 +67,12 @@ PROMISES: Final = {
     "forceVerifyPropCRC": Promise(
         "checksums of properties are not looked at, those of bodies are", "set it to false"
     ),
+    "timerPrecisionMs": Promise(
+        "slots are seconds, as other brokers of the store have them; deliveries are exact to the "
+        "millisecond all the same",
+        "set it to 1000",
+        ("1000", ""),
+    ),
     # who finds the broker
     "fetchNameSrvAddrByDnsLookup": Promise(
         "nameservers are not looked up", "name them in namesrvAddr=host:port;host:port"
@@ -138,16 +144,12 @@ HARMLESS: Final = {
         popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow
         reviveScanTime skipWhenCKRePutReachMaxTimes""",
-    "of timers and recall: refused where they are asked for": """
-        allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog
-        recallMessageEnable
-        timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
-        timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
-        timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
-        timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot
-        timerSkipUnknownError timerStopEnqueue""",
     "of transactions: the turn of the loop gathers op messages": """
         transactionOpBatchInterval transactionOpMsgMaxSize""",
+    "delivery to the millisecond, in which nothing is dropped, and its counts, which are exact": """
+        timerColdDataCheckIntervalMs timerEnableCheckMetrics timerEnableRetryUntilSuccess
+        timerGetMessageThreadNum timerInterceptDelayLevel timerMetricSmallThreshold
+        timerProgressLogIntervalMs timerPutMessageThreadNum timerSkipUnknownError""",
     "how a log is written and mapped: at least as safe here": """
         checkCRCOnRecover commitCommitLogLeastPages commitCommitLogThoroughInterval
         commitIntervalCommitLog commitLogForceSwapMapInterval commitLogSwapMapInterval

@@ -1,6 +1,6 @@
 """Which messages are stored elsewhere than in their own queue: asked on the checked path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -15,7 +15,8 @@ class Elsewhere(msgspec.Struct, frozen=True):
 
     `tags_code` is for its queue entry, `spare_bytes` must be left free among its properties, and
     `appended` is called when it was appended, before it is committed. Of its sys flag the bits of
-    `cleared_flags` are not stored.
+    `cleared_flags` are not stored. `reply` has fields of the reply to its sender (SendMessageReply)
+    that are others for it.
     """
 
     queue: TopicQueue
@@ -45,6 +46,7 @@ class StoredBefore(Exception):
         self.queue_id = queue_id
         self.position = position
         self.offset = offset
+    reply: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Placer(Protocol):

@@ -214,7 +214,7 @@ class DelayProgress:
         """Return by level the offsets that the log between says were delivered."""
         found: dict[int, set[int]] = {}
         begin = max(begin, self._store.commit_log.begin)
-        if end <= begin or not _mentions(self._store.segments, begin, end):
+        if end <= begin or not mentions(self._store.segments, _NEEDLE, begin, end):
             return found
         for record in records_over(self._store.segments, begin, self._store.commit_log.damage):
             if record.position >= end:
@@ -247,9 +247,9 @@ def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:
             offsets[level] = max(0, offset, offsets.get(level, 0))
 
 
-def _mentions(segments: Segments, begin: int, end: int) -> bool:
-    """Whether the property's name occurs in that stretch of the log at all; 1 GiB takes 0.3 s."""
-    overlap = len(_NEEDLE) - 1
+def mentions(segments: Segments, needle: bytes, begin: int, end: int) -> bool:
+    """Whether bytes occur in that stretch of the log at all; 1 GiB takes 0.3 s."""
+    overlap = len(needle) - 1
     at = begin
     while at < end:
         segment = segments.find(at)
@@ -260,7 +260,7 @@ def _mentions(segments: Segments, begin: int, end: int) -> bool:
             chunk = segment.read(at, min(CHUNK_BYTES, until - at))
             if not chunk:
                 return False
-            if _NEEDLE in chunk:
+            if needle in chunk:
                 return True
             at = until if at + len(chunk) >= until else at + len(chunk) - overlap
     return False

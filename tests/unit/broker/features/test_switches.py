@@ -38,11 +38,11 @@ asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[
 @pytest.mark.parametrize(
     ("options", "rooms"),
     [
-        ((), "delays transactions"),
-        (("messageDelayLevel=", "transactionEnable=false"), ""),
-        (("transactionEnable=false",), "delays"),
-        (("enablePropertyFilter=true",), "delays sql92 transactions"),
-        (("messageDelayLevel=", "transactionEnable=false", "enablePropertyFilter=true"), "sql92"),
+        ((), "delays timers transactions"),
+        (("messageDelayLevel=", "transactionEnable=false", "timerWheelEnable=false"), ""),
+        (("transactionEnable=false",), "delays timers"),
+        (("enablePropertyFilter=true", "timerWheelEnable=false"), "delays sql92 transactions"),
+        (("messageDelayLevel=", "transactionEnable=false", "enablePropertyFilter=true"), "sql92 timers"),
     ],
 )
 def test_what_is_switched_off_is_not_imported(

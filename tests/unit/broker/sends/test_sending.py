@@ -185,7 +185,7 @@ REFUSALS = [
     ({"f": "8", "properties": "TRAN_MSG\x01true\x02"}, ResponseCode.NO_PERMISSION, "transaction"),
     ({"properties": "DELAY\x01soon\x02"}, ResponseCode.MESSAGE_ILLEGAL, "a delay level"),
     ({"properties": "DELAY\x013000000000\x02"}, ResponseCode.MESSAGE_ILLEGAL, "a delay level"),
-    ({"properties": "TIMER_DELAY_SEC\x013\x02"}, ResponseCode.SYSTEM_ERROR, "timer"),
+    ({"properties": "TIMER_DELAY_SEC\x01x\x02"}, ResponseCode.MESSAGE_ILLEGAL, "timer"),
     ({"properties": "INNER_NUM\x013\x02"}, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
     ({"f": "128"}, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
 ]

@@ -1,0 +1,110 @@
+"""What is due within one second, in memory: places in the log by the millisecond."""
+
+from array import array
+from collections.abc import Callable, Iterator
+
+from aerobee.storage.timers.codecs import Unit
+
+
+class DueSecond:
+    """Messages of one slot, by when they are due, those of one millisecond as they have arrived.
+
+    Eight bytes for each. `units` are read from the last to the first, in steps of `read`, and what
+    arrives meanwhile comes behind them. `deletes` are the keys of messages that are not wanted any
+    more.
+    """
+
+    def __init__(self, time_s: int, units: Iterator[Unit]) -> None:
+        self.time_s = time_s
+        self.deletes: set[str] = set()
+        self.rolls: set[int] = set()  # places of those that are due later
+        self.pending = 0
+        self._units: Iterator[Unit] | None = units
+        self._unit: Unit | None = None  # that could not be taken so far
+        self._found: list[array[int]] = [array("q"), array("q")]
+        self._came: list[tuple[int, int]] = []
+        self._places: dict[int, array[int]] = {}
+        self._taken: dict[int, int] = {}
+        self.was_delivered = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all units of the slot are here."""
+        return self._units is None
+
+    def read(self, count: int, take: Callable[[Unit], None]) -> None:
+        """Have up to so many of the units taken that are not here yet; `take` calls `found`.
+
+        What it raises leaves its unit to the next step. After the last one everything is put in its
+        order.
+        """
+        units = self._units
+        if units is None:
+            return
+        for _ in range(count):
+            unit = self._unit or next(units, None)
+            if unit is None:
+                return self._order()
+            self._unit = unit
+            take(unit)
+            self._unit = None
+
+    def found(self, due_ms: int, position: int) -> None:
+        """Take a message that `read` has come upon."""
+        self._found[0].append(due_ms)
+        self._found[1].append(position)
+
+    def arrived(self, due_ms: int, position: int) -> None:
+        """Take a message that has just come."""
+        if self._units is None:
+            self._put(due_ms, position)
+        else:
+            self._came.append((due_ms, position))
+
+    def _order(self) -> None:
+        dues, positions = self._found
+        for due_ms, position in zip(reversed(dues), reversed(positions), strict=True):
+            self._put(due_ms, position)
+        for due_ms, position in self._came:
+            self._put(due_ms, position)
+        self._units = None
+        self._found, self._came = [array("q"), array("q")], []
+
+    def _put(self, due_ms: int, position: int) -> None:
+        places = self._places.get(due_ms)
+        if places is None:
+            places = self._places[due_ms] = array("q")
+        places.append(position)
+        self.pending += 1
+
+    def due_until(self, now_ms: int) -> list[int]:
+        """Return the milliseconds up to now that have messages, in order."""
+        return sorted(due_ms for due_ms in self._places if due_ms <= now_ms)
+
+    def first_ms(self) -> int | None:
+        """Return when the next message is due."""
+        return min(self._places, default=None)
+
+    def due(self, due_ms: int, count: int) -> "array[int]":
+        """Return the first places of a millisecond, those that `delivered` has not taken off."""
+        begin = self._taken.get(due_ms, 0)
+        return self._places[due_ms][begin : begin + count]
+
+    def delivered(self, due_ms: int, count: int) -> None:
+        """Take the first of a millisecond off."""
+        taken = self._taken.get(due_ms, 0) + count
+        self.was_delivered = True
+        self.pending -= count
+        if taken >= len(self._places[due_ms]):
+            del self._places[due_ms]
+            self._taken.pop(due_ms, None)
+        else:
+            self._taken[due_ms] = taken
+
+    def left(self) -> set[int]:
+        """Return the places of all messages that are still to be delivered."""
+        return {
+            position
+            for due_ms, places in self._places.items()
+            for position in places[self._taken.get(due_ms, 0) :]
+        }

@@ -1,0 +1,1 @@
+"""Messages that wait for a time of their own: wheel and timer log, and what may be believed."""
