@@ -84,6 +84,14 @@ class Room:
         """Return what `/api/broker` has of it."""
         return {}
 
+    def degraded(self) -> Iterator[str]:
+        """Yield what is wrong while the broker serves all the same, a sentence each."""
+        yield from ()
+
+    def overview(self) -> Mapping[str, Any]:
+        """Return its fields of `/api/broker`."""
+        return {}
+
     def runtime_info(self) -> Mapping[str, str]:
         """Return its lines of `mqadmin brokerStatus`."""
         return {}

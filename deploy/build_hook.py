@@ -16,6 +16,7 @@ COMPILED: Final = (
     "broker/compiled/plain_sends.pyx",
     "broker/compiled/record_runs.pyx",
     "spark/compiled/record_loops.pyx",
+    "storage/compiled/index_slices.pyx",
 )
 
 

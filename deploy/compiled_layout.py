@@ -9,6 +9,7 @@ from typing import Final
 
 from aerobee.remoting import frame
 from aerobee.remoting.message import layout
+from aerobee.storage.layout import INDEX_ENTRY_FIELDS
 
 RECORD, ENTRY, FRAME = layout.RECORD_FIELDS, layout.ENTRY_FIELDS, layout.FRAME_FIELDS
 BATCH = layout.BATCH_FIELDS
@@ -37,9 +38,16 @@ NUMBERS: Final = {
     "ENTRY_BYTES": ENTRY.size,
     "ENTRY_SIZE_AT": ENTRY.at("size"),
     "ENTRY_TAGS_CODE_AT": ENTRY.at("tags_code"),
+    "STORE_TIMESTAMP_AT": RECORD.at("store_timestamp"),
+    "INDEX_ENTRY_BYTES": INDEX_ENTRY_FIELDS.size,
+    "INDEX_POSITION_AT": INDEX_ENTRY_FIELDS.at("position"),
+    "INDEX_SECONDS_AT": INDEX_ENTRY_FIELDS.at("seconds"),
+    "INDEX_PREVIOUS_AT": INDEX_ENTRY_FIELDS.at("previous"),
 }
 MAGICS: Final = {"MAGIC_V1": layout.MAGIC_V1, "MAGIC_V2": layout.MAGIC_V2}
-PLACES: Final = ("broker/compiled/layout.pxi", "spark/compiled/layout.pxi")
+PLACES: Final = (
+    "broker/compiled/layout.pxi", "spark/compiled/layout.pxi", "storage/compiled/layout.pxi",
+)  # fmt: skip
 
 
 def text() -> str:

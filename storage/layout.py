@@ -26,6 +26,8 @@ DAMAGE: Final = "aerobee.damage"  # ours: spans of the log that cannot be read
 MENDING: Final = "aerobee.mending"  # ours: queues that are being written again
 CUT: Final = "aerobee.cut"  # ours: queues that a start cuts, until the disk has forgotten
 DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were deleted
+INDEX: Final = "index"  # files of keys, named by the time at which they were made
+INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 
@@ -57,6 +59,31 @@ CHECKPOINT_FIELDS: Final = Layout(
     queue_position="q",
 )
 """The numbers of `checkpoint`."""
+
+INDEX_HEADER_FIELDS: Final = Layout(
+    begin_ms="q",
+    end_ms="q",
+    begin_position="q",
+    end_position="q",
+    slots_used="i",
+    count="i",
+)
+"""The head of an index file; slots follow it, an i32 each, and then the entries."""
+
+INDEX_ENTRY_FIELDS: Final = Layout(key_hash="i", position="q", seconds="i", previous="i")
+"""An entry of an index file: a key of the message at a position, and the entry before it of its
+slot."""
+
+INDEX_NOTE_FIELDS: Final = Layout(
+    magic="8s",
+    begin="q",
+    position="q",
+    count="i",
+    file_name="17s",
+    gap="3x",
+    crc="I",
+)
+"""Our note of what the index has: all keys of records from `begin` to `position`."""
 
 _BEGIN: Final = attrgetter("begin")
 _NAMED: Final = attrgetter("name")

@@ -60,7 +60,7 @@ class MessageStore:
         self.files = files or Files()
         self.read_only = False
         self.recovered = Recovered()
-        self._open = self._aborted = False
+        self._open = self.aborted = False  # whoever was here before has not stopped cleanly
         self._progress_found: Progress | None = None
         self._queues_flushed_at = self._clean_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
@@ -167,7 +167,7 @@ class MessageStore:
         files, root = self.files, self.settings.root
         self.checkpoints.latest = checkpoint = read_checkpoint(files, root)
         progress = read_progress(files, root)
-        self._aborted = aborted = (root / ABORT).exists()
+        self.aborted = aborted = (root / ABORT).exists()
         damage = tuple(read_damage(files, root))
         self.queues.deleted.load()
         self._progress_found = progress = self.queues.deleted.still_true(progress)
@@ -196,7 +196,7 @@ class MessageStore:
         self.flusher.close()
         self.flusher = self._flusher(best_backend(self.files, lock_fd))
         trusted = self._writing.trust(
-            self.recovered, self._progress_found, self._progress, aborted=self._aborted
+            self.recovered, self._progress_found, self._progress, aborted=self.aborted
         )
         self.flusher.start(trusted)
         self._writing.attempt()

@@ -15,7 +15,6 @@ REPLICATION: Final = "it belongs to replication between brokers, which is not th
 UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
-INDEX: Final = "the index of message keys is not there yet"
 ADMIN: Final = "this part of the administration tools is not there yet"
 ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users and access control are not there yet"
@@ -62,7 +61,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_FILTER_SERVER,
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
-    INDEX: (Code.QUERY_MESSAGE,),
     POP: (
         *range(Code.POP_MESSAGE, Code.POP_ROLLBACK + 1),
         Code.BATCH_ACK_MESSAGE,

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
+from aerobee.broker.features.index.keys import IndexKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.features.timers.keys import TimerKeys
@@ -67,7 +68,7 @@ Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_
 
 
 class BrokerSettings(
-    DelayKeys, ReplyKeys, Sql92Keys, TimerKeys, TransactionKeys, CallingSettings
+    DelayKeys, IndexKeys, ReplyKeys, Sql92Keys, TimerKeys, TransactionKeys, CallingSettings
 ):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 

@@ -174,7 +174,7 @@ HARMLESS: Final = {
     "reading old messages": """
         accessMessageInMemoryHotRatio cgColdReadThreshold coldCtrStrategyEnable
         coldDataFlowControlEnable coldDataScanEnable consumerFallbehindThreshold
-        dataReadAheadEnable defaultQueryMaxNum disableConsumeIfConsumerReadSlowly
+        dataReadAheadEnable disableConsumeIfConsumerReadSlowly
         enableNetWorkFlowControl globalColdReadThreshold pullBatchMaxMessageCount
         searchBcqByCacheEnable travelCqFileNumWhenGetMessage usePIDColdCtrStrategy""",
     "indexes and kinds of queues that are not made": """
@@ -182,8 +182,7 @@ HARMLESS: Final = {
         compactionScheduleInternal enableCalcFilterBitMap enableCompaction enableConsumeQueueExt
         expectConsumerNumUseFilter filterDataCleanTimeSpan filterSupportRetry
         mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue maxConsumeQueueScan
-        maxErrorRateOfBloomFilter maxHashSlotNum maxIndexNum maxLmqConsumeQueueNum
-        maxMsgsNumBatch maxOffsetMapSize messageIndexEnable messageIndexSafe
+        maxErrorRateOfBloomFilter maxLmqConsumeQueueNum maxOffsetMapSize messageIndexSafe
         putMsgIndexHightWater sampleCountThreshold sampleSteps""",
     "of RocksDB, which nothing turns on": """
         bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin

@@ -25,3 +25,10 @@ class QueryMessageRequest(Header, frozen=True, kw_only=True):
     end_timestamp: Int64
     index_type: str | None = None
     last_key: str | None = None
+
+
+class QueryMessageReply(Header, frozen=True, kw_only=True):
+    """When the newest message of the index was stored (ms), and its position."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64

@@ -25,6 +25,11 @@ cdef enum:
     ENTRY_BYTES = 20
     ENTRY_SIZE_AT = 8
     ENTRY_TAGS_CODE_AT = 12
+    STORE_TIMESTAMP_AT = 56
+    INDEX_ENTRY_BYTES = 20
+    INDEX_POSITION_AT = 4
+    INDEX_SECONDS_AT = 12
+    INDEX_PREVIOUS_AT = 16
 
 cdef enum:  # apart, for they make all of an enum unsigned
     MAGIC_V1 = 0xdaa320a7

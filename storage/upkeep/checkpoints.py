@@ -1,7 +1,7 @@
 """Both notes of what is on the disk, RocketMQ's `checkpoint` and our progress, written together."""
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +34,15 @@ class Checkpoints:
         self._lock = threading.Lock()  # held while a written file is put in place, or withdrawn
         self._generation = 0  # what was begun before a withdrawal is not put in place
         self.latest = Checkpoint()
+        self._index_timestamp = 0
+        self.before_last: Callable[[], object] = lambda: None  # all of the log is on the disk
+
+    def index_sealed(self, timestamp: int) -> None:
+        """Have the next notes say until when (ms) index files are on the disk; from any thread.
+
+        RocketMQ removes those that say more, unless the store was stopped cleanly.
+        """
+        self._index_timestamp = timestamp
 
     def trust(self, queues: Iterable[ConsumeQueue]) -> None:
         """Take what the queues say is flushed as what the disk has."""
@@ -85,7 +94,11 @@ class Checkpoints:
         return write
 
     def write(self, progress: Progress) -> None:
-        """Write both here and now, and return when the disk has them; no job may be under way."""
+        """Write both here and now, and return when the disk has them; no job may be under way.
+
+        It is a store's last word.
+        """
+        self.before_last()
         checkpoint = self._advance(progress.position, progress.timestamp)
         write_checkpoint(self._files, self._root, checkpoint, sync=True)
         write_progress(self._files, self._root, progress, sync=True)
@@ -110,6 +123,7 @@ class Checkpoints:
             self.latest,
             log_timestamp=timestamp,
             queue_timestamp=timestamp,
+            index_timestamp=self._index_timestamp or self.latest.index_timestamp,
             confirm_position=position,
             queue_position=position,
         )

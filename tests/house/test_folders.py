@@ -15,6 +15,7 @@ BESIDE: Final = {Path("benchmarks")}  # tested, and no part of the package
 ELSEWHERE: Final = {  # rooms whose tests stand outside tests/unit, and where
     Path("testing"): "tests/testing/test_cluster.py",
     Path("spark/compiled"): "tests/property/test_spark_loops.py",
+    Path("storage/compiled"): "tests/property/test_index_slices.py",
 }
 RECORDED: Final = {"tests/golden/frames/java-5.5.0-admin"}  # what a peer said, a file for each code
 

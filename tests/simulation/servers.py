@@ -124,6 +124,7 @@ class BrokerNode(ServerNode):
             flush_disk_type=flush,
             auto_create_topic_enable=False,
             timer_wheel_enable=False,
+            message_index_enable=False,  # a thread of its own follows no virtual time
         )
 
     def set(self, **settings: Any) -> None:

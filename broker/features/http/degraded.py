@@ -28,6 +28,7 @@ def degraded(ctx: Context) -> list[str]:
             f" {offset} of {topic}-{queue_id}: the log has no such record where the entry leads;"
             " see /api/broker, stop the broker and run python -m aerobee.storage.repair"
         )
+    found += (line for room in ctx.rooms for line in room.degraded())
     if ctx.cluster.twins.at:
         found.append(f"another broker serves under this name at {ctx.cluster.twins.at}")
     return found

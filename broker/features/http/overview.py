@@ -69,6 +69,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "passedOver": lost_shown(passed_over(ctx)),
         **dict(chain.from_iterable(room.described().items() for room in ctx.rooms)),
         **{name: value for room in ctx.rooms for name, value in room.shown().items()},
+        **{name: value for room in ctx.rooms for name, value in room.overview().items()},
     }
 
 

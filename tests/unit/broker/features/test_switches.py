@@ -38,11 +38,17 @@ asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[
 @pytest.mark.parametrize(
     ("options", "rooms"),
     [
-        ((), "delays timers transactions"),
-        (("messageDelayLevel=", "transactionEnable=false", "timerWheelEnable=false"), ""),
-        (("transactionEnable=false",), "delays timers"),
-        (("enablePropertyFilter=true", "timerWheelEnable=false"), "delays sql92 transactions"),
-        (("messageDelayLevel=", "transactionEnable=false", "enablePropertyFilter=true"), "sql92 timers"),
+        ((), "delays index timers transactions"),
+        (("messageDelayLevel=", "transactionEnable=false", "timerWheelEnable=false"), "index"),
+        (("transactionEnable=false", "messageIndexEnable=false"), "delays timers"),
+        (
+            ("enablePropertyFilter=true", "timerWheelEnable=false"),
+            "delays index sql92 transactions",
+        ),
+        (
+            ("messageDelayLevel=", "transactionEnable=false", "enablePropertyFilter=true"),
+            "index sql92 timers",
+        ),
     ],
 )
 def test_what_is_switched_off_is_not_imported(

@@ -1,0 +1,1 @@
+"""The index of message keys as a feature."""

@@ -1,0 +1,174 @@
+"""The thread that indexes the log beside the loop, and what it tells of itself."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aerobee.storage.index.choice import compiled
+from aerobee.storage.index.files import WrongIndexSizeError
+from aerobee.storage.index.indexer import Indexer
+from aerobee.storage.log.snapshot import LogSnapshot
+
+log = logging.getLogger(__name__)
+
+SLICE_BYTES: Final = 8 << 20
+"""Of the log per slice, some 10 ms: so long a look-up may wait for the thread, and a stop."""
+SLICE_BYTES_IN_PYTHON: Final = 64 << 10
+PYTHON_SHARE: Final = 10
+"""Without compiled code the thread rests for nine times as long as it has kept the loop waiting."""
+SYNC_INTERVAL_S: Final = 10.0
+SYNC_BYTES: Final = 1 << 30
+"""Of the log: so much at most is indexed again after a crash."""
+RETRY_INTERVAL_S: Final = 5.0
+STOP_TIMEOUT_S: Final = 10.0
+
+
+class Indexing:
+    """Follows the log that it is offered, in a thread of its own; a disk's error is tried again.
+
+    `started` is the log as the start has found it, `clean` whether it was stopped cleanly.
+    """
+
+    def __init__(
+        self,
+        indexer: Indexer,
+        started: LogSnapshot,
+        *,
+        clean: bool,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._indexer = indexer
+        self._started = started
+        self._clean = clean
+        self._clock_s = clock_s
+        self._offered = started
+        self._wanted = threading.Condition()
+        self._stopping = False
+        self._opened = False
+        self._synced_s = clock_s()
+        self._synced_at = 0
+        self._thread: threading.Thread | None = None
+        self.ended_ms = 0  # until when it has all messages, once it has ended
+        self.error: str | None = None  # why nothing is indexed at this moment
+
+    def start(self) -> None:
+        """Begin; where no thread can be had that is an error like a disk's."""
+        thread = threading.Thread(target=self._work, name="message-index", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            self._failed(f"no thread for the index of keys: {error}")
+            return
+        self._thread = thread
+
+    def offer(self, log_now: LogSnapshot) -> None:
+        """Tell up to where the log is committed; costs the loop nothing where it has not moved."""
+        if log_now.end != self._offered.end or log_now.begin != self._offered.begin:
+            with self._wanted:
+                self._offered = log_now
+                self._wanted.notify()
+
+    def stop(self, log_now: LogSnapshot) -> None:
+        """Index the rest, have the disk take it, and end; what takes too long waits for a start."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        with self._wanted:
+            self._offered, self._stopping = log_now, True
+            self._wanted.notify()
+        thread.join(STOP_TIMEOUT_S)
+        if thread.is_alive():
+            log.warning("index_not_finished position=%d of=%d", self.position, log_now.end)
+
+    @property
+    def position(self) -> int:
+        """Up to where the log is indexed."""
+        return self._indexer.position if self._opened else 0
+
+    @property
+    def lag_bytes(self) -> int:
+        """How much of the log is not indexed yet."""
+        return max(0, self._offered.end - self.position)
+
+    def _work(self) -> None:
+        """Go on until the stop; this is the thread's part."""
+        deadline_s = None
+        while True:
+            with self._wanted:
+                if self._stopping and deadline_s is None:
+                    deadline_s = self._clock_s() + STOP_TIMEOUT_S / 2
+                log_now = self._offered
+            if self._attempt(log_now) and (deadline_s is None or self._clock_s() < deadline_s):
+                continue
+            if deadline_s is not None:
+                break
+            with self._wanted:
+                if not self._stopping and self._offered is log_now:
+                    wait_s = RETRY_INTERVAL_S if self.error else SYNC_INTERVAL_S / 2
+                    self._wanted.wait(wait_s)
+                    if self.error and not self._stopping:  # offers come faster than a disk mends
+                        self._wanted.wait_for(lambda: self._stopping, RETRY_INTERVAL_S)
+        self._end()
+
+    def _attempt(self, log_now: LogSnapshot) -> bool:
+        """Do one slice; return whether there is more to do at once."""
+        try:
+            if not self._opened:
+                self._indexer.open(self._started, clean=self._clean)
+                self._opened, self._clean = True, False
+            more = self._slice(log_now)
+            self._indexer.expire(log_now.begin)
+            self._sync_if_due(log_now)
+        except WrongIndexSizeError as error:
+            self._failed(str(error))
+            return False
+        except OSError as error:
+            self._failed(f"the index of keys cannot be written: {error}")
+            self._opened = False  # memory may hold what the disk never gets: begin at our note
+            self._started = log_now
+            return False
+        except Exception as error:  # the log goes on without it
+            log.exception("index_failed")
+            self._failed(f"the index of keys has failed: {error}")
+            self._opened, self._started = False, log_now
+            return False
+        if self.error is not None:
+            log.info("index_goes_on position=%d", self._indexer.position)
+            self.error = None
+        return more
+
+    def _slice(self, log_now: LogSnapshot) -> bool:
+        if compiled():
+            return self._indexer.advance(log_now, SLICE_BYTES)
+        began_s = time.thread_time()
+        more = self._indexer.advance(log_now, SLICE_BYTES_IN_PYTHON)
+        if not self._stopping:
+            time.sleep((time.thread_time() - began_s) * (PYTHON_SHARE - 1))
+        return more
+
+    def _sync_if_due(self, log_now: LogSnapshot) -> None:
+        position = self._indexer.position
+        if position == self._synced_at:
+            self._synced_s = self._clock_s()
+            return
+        since_s = self._clock_s() - self._synced_s
+        if since_s >= SYNC_INTERVAL_S or position - self._synced_at >= SYNC_BYTES:
+            self._indexer.sync()
+            self._synced_at, self._synced_s = position, self._clock_s()
+
+    def _end(self) -> None:
+        try:
+            if self._opened:
+                self._indexer.sync()
+                self.ended_ms = self._indexer.last_header.end_ms
+        except OSError as error:
+            self._failed(f"the index of keys cannot be written: {error}")
+        finally:
+            self._indexer.close()
+
+    def _failed(self, error: str) -> None:
+        if error != self.error:
+            log.error("index_rests reason=%s", error)
+        self.error = error

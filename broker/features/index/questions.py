@@ -1,0 +1,107 @@
+"""Questions for messages by their keys (12): QueryMessageProcessor's words, bounded answers."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from aerobee.broker.cold.parts import Cold
+from aerobee.broker.features.index.indexing import Indexing
+from aerobee.broker.settings.live import Live
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import RequestError
+from aerobee.remoting.headers.query import QueryMessageReply, QueryMessageRequest
+from aerobee.remoting.net.routes import Outcome, Reply, Request
+from aerobee.storage.index.indexer import Indexer
+from aerobee.storage.index.keys import IndexType
+from aerobee.storage.index.lookups import LookupBudget, Question, find_records
+from aerobee.storage.reads.cold.file_lookup import FileLookup
+from aerobee.storage.store import MessageStore
+
+QUESTIONS: Final = "questions by key"
+"""Whose turn it is among the groups that wait for the disk: one question at a time is looked up."""
+
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+KEY_CHARS_MAX: Final = 32_767
+REPLY_BYTES_MAX: Final = 15 << 20
+"""Clients take frames of 16 MiB."""
+FRESH_TRIES: Final = 25
+FRESH_WAIT_S: Final = 0.02
+_KINDS: Final[dict[str, IndexType]] = {"K": "K", "U": "U", "T": "T"}
+
+
+class Questions:
+    """Answers from the index, in a thread that may wait for the disk.
+
+    `offer` has the index follow the log as it is now.
+    """
+
+    def __init__(
+        self, live: Live, store: MessageStore, cold: Cold, indexer: Indexer, indexing: Indexing
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._cold = cold
+        self._indexer = indexer
+        self._indexing = indexing
+        self.offer: Callable[[], object] = lambda: None
+        self.asked = 0
+        self.cut_short = 0  # answers that may lack something: see LookupBudget
+
+    async def query(self, _: object, request: Request[QueryMessageRequest]) -> Outcome:
+        """Return the newest messages with a key, whole, in the order of the log."""
+        header = request.header
+        settings = self._live.current
+        unique = request.command.ext.get(UNIQUE_KEY_QUERY, "").lower() == "true"
+        wanted = settings.default_query_max_num if unique else header.max_num
+        if len(header.key) > KEY_CHARS_MAX or len(header.topic) > KEY_CHARS_MAX:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"a key has at most {KEY_CHARS_MAX} characters"
+            )
+        kind: IndexType = "U" if unique else _KINDS.get(header.index_type or "K", "K")
+        question = Question(
+            header.topic, header.key, kind, header.begin_timestamp, header.end_timestamp,
+            min(max(0, wanted), settings.max_msgs_num_batch),
+        )  # fmt: skip
+        self.asked += 1
+        await self._be_fresh()
+        budget = LookupBudget()
+        records: list[bytes] = []
+        if question.messages_max:
+            records = await self._cold.reads.run(
+                QUESTIONS, partial(self._look, question, budget), REPLY_BYTES_MAX
+            )
+        self.cut_short += budget.spent
+        last = self._indexer.last_header
+        told = QueryMessageReply(
+            index_last_update_timestamp=last.end_ms, index_last_update_phyoffset=last.end_position
+        )
+        if not records:
+            if (error := self._indexing.error) is not None:
+                raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+            return Reply(told, code=ResponseCode.QUERY_NOT_FOUND, remark=_not_found(budget))
+        return Reply(told, b"".join(records))
+
+    def _look(self, question: Question, budget: LookupBudget) -> list[bytes]:
+        store, settings = self._store, self._store.settings
+        lookup = FileLookup(store.files, store.commit_log.snapshot(), settings.root, 1)
+        return find_records(
+            store.files, self._indexer.shape, self._indexer.newest_first(), lookup.read,
+            question, budget, REPLY_BYTES_MAX,
+        )  # fmt: skip
+
+    async def _be_fresh(self) -> None:
+        """Wait for the index to have what was stored before the question, half a second at most."""
+        self._store.commit_log.commit()
+        end = self._store.commit_log.committed
+        self.offer()
+        for _ in range(FRESH_TRIES):
+            if self._indexing.position >= end or self._indexing.error is not None:
+                return
+            await asyncio.sleep(FRESH_WAIT_S)
+
+
+def _not_found(budget: LookupBudget) -> str:
+    """RocketMQ's words, and why there might be something all the same."""
+    found = "can not find message, maybe time range not correct"
+    return f"{found} (too many entries share its hash: narrow it)" if budget.spent else found

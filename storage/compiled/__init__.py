@@ -1,0 +1,1 @@
+"""Loops over the log and over index files as C."""

@@ -1,0 +1,62 @@
+"""Types of the compiled module; see index_slices.pyx."""
+
+from typing import Any, TypeAlias
+
+Bytes: TypeAlias = Any
+"""Anything with the buffer protocol: bytes where they are read, a bytearray or a map else."""
+Ints: TypeAlias = Any
+"""An array of int64."""
+
+MORE: int
+FULL: int
+OTHER: int
+ODD: int
+
+def index_records(
+    data: Bytes,
+    at: int,
+    length: int,
+    base: int,
+    keys_done: int,
+    slots: Bytes,
+    dirty: Bytes,
+    entries: Bytes,
+    state: Ints,
+) -> tuple[int, int, int]:
+    """Add the keys of the records from `at` on; return the end, keys done there, and why."""
+
+def index_log(
+    fd: int,
+    base: int,
+    position: int,
+    until: int,
+    keys_done: int,
+    buffer: Bytes,
+    slots: Bytes,
+    dirty: Bytes,
+    entries: Bytes,
+    state: Ints,
+) -> tuple[int, int, int]:
+    """Add the keys of the records of a log file; return where it ended, keys done, and why."""
+
+def link_entries(
+    data: bytes, number: int, log_end: int, position: int, slots: Bytes
+) -> tuple[int, int, int]:
+    """Have slots lead to entries; return how many are sound, the last position, slots filled."""
+
+def unlink_entries(data: bytes, slots: Bytes) -> int:
+    """Have slots lead to what they led to before these entries; return slots emptied."""
+
+def follow_chain(
+    fd: int,
+    entries_at: int,
+    number: int,
+    count: int,
+    key_hash: int,
+    begin_ms: int,
+    earliest_ms: int,
+    latest_ms: int,
+    entries_max: int,
+    positions: Ints,
+) -> tuple[int, int, int, bool]:
+    """Note the positions of a hash and a time; return found, the next entry, walked, readable."""

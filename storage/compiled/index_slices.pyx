@@ -1,0 +1,244 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The loops of the index of message keys, each without the interpreter's lock.
+
+What they do is defined by index/slices.py, and is the same to the byte
+(tests/property/test_index_slices.py). They make no objects: bytes come in, and arrays are changed.
+The bytes may say anything: no length in them is used before it was compared with what is there,
+and of an entry no number leads anywhere before it was compared with what there is.
+"""
+
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memset
+from posix.unistd cimport pread
+
+cdef extern from *:
+    """
+    static inline uint32_t big32(const unsigned char *at) {
+        return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    }
+    static inline uint64_t big64(const unsigned char *at) {
+        return (uint64_t)big32(at) << 32 | big32(at + 4);
+    }
+    static inline void put32(unsigned char *at, uint32_t number) {
+        at[0] = number >> 24; at[1] = number >> 16; at[2] = number >> 8; at[3] = number;
+    }
+    static inline void put64(unsigned char *at, uint64_t number) {
+        put32(at, number >> 32); put32(at + 4, number);
+    }
+    """
+    uint32_t big32(const uint8_t*) noexcept nogil
+    uint64_t big64(const uint8_t*) noexcept nogil
+    void put32(uint8_t*, uint32_t) noexcept nogil
+    void put64(uint8_t*, uint64_t) noexcept nogil
+
+include "layout.pxi"
+
+cpdef enum:  # why `index_records` took no more
+    MORE = 0  # the next record goes on behind the bytes
+    FULL = 1  # the file has no room for the next key
+    OTHER = 2  # what stands there is no whole record
+    ODD = 3  # a record whose text is no UTF-8: Python's codec decides
+
+cdef enum:  # places in `state`
+    BEGIN_MS = 0
+    END_MS = 1
+    BEGIN_POSITION = 2
+    END_POSITION = 3
+    SLOTS_USED = 4
+    COUNT = 5
+    COUNT_MAX = 6
+    STATE_NUMBERS = 7
+
+cdef enum:
+    NAME_END = 1
+    PIECE_END = 2
+    KEY_SEPARATOR = 32
+    ROLLED_BACK = 12  # of the sys flag
+    SLOT_BYTES = 4
+    SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
+    LIST_STEP = 64
+
+
+include "keys.pxi"
+
+
+cdef Table table_of(
+    uint8_t[::1] slots, uint8_t[::1] dirty, uint8_t[::1] entries, int64_t[::1] state
+):
+    cdef Table table
+    assert state.shape[0] == STATE_NUMBERS and slots.shape[0] >= SLOT_BYTES, "as they are made"
+    assert dirty.shape[0] > (slots.shape[0] // SLOT_BYTES - 1) >> SLOT_PAGE_SHIFT, "a byte a page"
+    table.slots = &slots[0]
+    table.dirty = &dirty[0]
+    table.entries = &entries[0] if entries.shape[0] else NULL
+    table.first = state[COUNT]
+    table.room = entries.shape[0] // <Py_ssize_t>INDEX_ENTRY_BYTES
+    table.count_slots = slots.shape[0] // <Py_ssize_t>SLOT_BYTES
+    table.state = &state[0]
+    return table
+
+
+def index_records(
+    const uint8_t[::1] data,
+    Py_ssize_t at,
+    Py_ssize_t length,
+    int64_t base,
+    int64_t keys_done,
+    uint8_t[::1] slots,
+    uint8_t[::1] dirty,
+    uint8_t[::1] entries,
+    int64_t[::1] state,
+):
+    """Add the keys of the records from `at` on; return the end, keys done there, and why."""
+    cdef Table table = table_of(slots, dirty, entries, state)
+    cdef int64_t done = keys_done
+    cdef int why
+    assert 0 <= at and 0 <= length <= data.shape[0], "within what there is"
+    if at >= length:
+        return at, done, MORE
+    with nogil:
+        why = take_records(&table, &data[0], &at, length, base, &done)
+    return at, done, why
+
+
+def index_log(
+    int fd,
+    int64_t base,
+    int64_t position,
+    int64_t until,
+    int64_t keys_done,
+    uint8_t[::1] buffer,
+    uint8_t[::1] slots,
+    uint8_t[::1] dirty,
+    uint8_t[::1] entries,
+    int64_t[::1] state,
+):
+    """Add the keys of the records of a log file that begins at `base`, from `position` to `until`.
+
+    Reads it in pieces as large as `buffer`. Returns the position of the first record that was not
+    taken, keys done there, and why; MORE also where a record is larger than the buffer, or the
+    file cannot be read there.
+    """
+    cdef Table table = table_of(slots, dirty, entries, state)
+    cdef int64_t done = keys_done, wanted
+    cdef Py_ssize_t at = 0, got
+    cdef int why = MORE
+    assert 0 <= base <= position and buffer.shape[0] > 0, "within the file"
+    with nogil:
+        while position < until and why == MORE:
+            wanted = min(until - position, <int64_t>buffer.shape[0])
+            got = pread(fd, &buffer[0], wanted, position - base)
+            if got <= 0:
+                break
+            at = 0
+            why = take_records(&table, &buffer[0], &at, got, position, &done)
+            position += at
+            if at == 0:
+                break
+    return position, done, why
+
+
+def link_entries(
+    const uint8_t[::1] data,
+    int64_t number,
+    int64_t log_end,
+    int64_t position,
+    uint8_t[::1] slots,
+):
+    """Have slots lead to the entries of `data`, the first of which has a number.
+
+    Returns how many are sound, the position of the last of them, and how many slots were empty.
+    An entry is sound if it is not zeros, lies behind the one before it and before `log_end`, and
+    names the entry that its slot led to.
+    """
+    cdef Py_ssize_t which = 0, count = data.shape[0] // INDEX_ENTRY_BYTES
+    cdef int64_t slots_count = slots.shape[0] // SLOT_BYTES, used = 0, here, slot
+    cdef int32_t key_hash, previous, before
+    cdef const uint8_t* entry
+    cdef uint8_t* place
+    if count == 0:
+        return 0, position, 0
+    with nogil:
+        while which < count:
+            entry = &data[0] + INDEX_ENTRY_BYTES * which
+            key_hash = <int32_t>big32(entry)
+            here = <int64_t>big64(entry + INDEX_POSITION_AT)
+            previous = <int32_t>big32(entry + INDEX_PREVIOUS_AT)
+            if key_hash < 0 or here < position or here >= log_end:
+                break
+            if key_hash == 0 and here == 0 and previous == 0:
+                break
+            slot = key_hash % slots_count
+            place = &slots[0] + SLOT_BYTES * slot
+            before = <int32_t>big32(place)
+            if previous != before:
+                break
+            used += before == 0
+            put32(place, <uint32_t>(number + which))
+            position = here
+            which += 1
+    return which, position, used
+
+
+def unlink_entries(const uint8_t[::1] data, uint8_t[::1] slots):
+    """Have slots lead to what they led to before these sound entries; return slots emptied."""
+    cdef Py_ssize_t which = data.shape[0] // INDEX_ENTRY_BYTES
+    cdef int64_t slots_count = slots.shape[0] // SLOT_BYTES, emptied = 0
+    cdef int32_t key_hash, previous
+    cdef const uint8_t* entry
+    if which == 0:
+        return 0
+    with nogil:
+        while which > 0:
+            which -= 1
+            entry = &data[0] + INDEX_ENTRY_BYTES * which
+            key_hash = <int32_t>big32(entry)
+            previous = <int32_t>big32(entry + INDEX_PREVIOUS_AT)
+            if key_hash < 0:
+                continue
+            put32(&slots[0] + SLOT_BYTES * (key_hash % slots_count), <uint32_t>previous)
+            emptied += previous == 0
+    return emptied
+
+
+def follow_chain(
+    int fd,
+    int64_t entries_at,
+    int64_t number,
+    int64_t count,
+    int64_t key_hash,
+    int64_t begin_ms,
+    int64_t earliest_ms,
+    int64_t latest_ms,
+    int64_t entries_max,
+    int64_t[::1] positions,
+):
+    """Walk the entries of a slot from `number` back and note those of a hash and a time.
+
+    Returns how many were noted, the entry to go on with (0: there is none), how many were walked,
+    and whether the file could be read. It ends where an entry does not lead back, and where it is
+    older than `earliest_ms`.
+    """
+    cdef int64_t walked = 0, found = 0, room = positions.shape[0], stamp
+    cdef uint8_t entry[INDEX_ENTRY_BYTES]
+    cdef int32_t previous
+    cdef bint readable = True
+    with nogil:
+        while 0 < number < count and walked < entries_max and found < room:
+            if pread(
+                fd, entry, INDEX_ENTRY_BYTES, entries_at + INDEX_ENTRY_BYTES * number
+            ) != INDEX_ENTRY_BYTES:
+                readable = False
+                break
+            walked += 1
+            stamp = begin_ms
+            if number > 1:
+                stamp += <int64_t>(<int32_t>big32(entry + INDEX_SECONDS_AT)) * 1000
+            if <int32_t>big32(entry) == key_hash and earliest_ms - 999 <= stamp <= latest_ms:
+                positions[found] = <int64_t>big64(entry + INDEX_POSITION_AT)
+                found += 1
+            previous = <int32_t>big32(entry + INDEX_PREVIOUS_AT)
+            if previous >= number or previous < 0:
+                previous = 0
+            number = previous
+    return found, number, walked, readable

@@ -1,0 +1,263 @@
+"""Records to keys, and keys to entries: what index/slices.py does for each record."""
+
+
+cdef struct Text:
+    const uint8_t* at
+    Py_ssize_t length
+
+
+cdef struct Table:
+    uint8_t* slots
+    uint8_t* dirty
+    uint8_t* entries  # room for the first new one
+    int64_t first  # the number of that
+    int64_t room
+    int64_t count_slots
+    int64_t* state
+
+
+cdef inline bint hashed(uint32_t* value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
+    """Go on with Java's hash over the UTF-16 units of some UTF-8; False where it is none."""
+    cdef uint32_t total = value[0]
+    cdef const uint8_t* end = at + length
+    cdef uint32_t point
+    cdef uint8_t byte
+    cdef int more
+    while at < end:
+        while end - at >= 4 and not (big32(at) & <uint32_t>0x80808080):
+            total = (
+                total * <uint32_t>923521 + at[0] * <uint32_t>29791
+                + at[1] * <uint32_t>961 + at[2] * <uint32_t>31 + at[3]
+            )
+            at += 4
+        if at == end:
+            break
+        byte = at[0]
+        if byte < 0x80:
+            total = total * 31 + byte
+            at += 1
+            continue
+        if byte < 0xC2 or byte > 0xF4:
+            return False
+        more = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+        if end - at <= more:
+            return False
+        point = byte & (0x3F >> more)
+        at += 1
+        while more:
+            if (at[0] & 0xC0) != 0x80:
+                return False
+            point = point << 6 | (at[0] & 0x3F)
+            at += 1
+            more -= 1
+        if byte >= 0xF0:
+            if point < 0x10000 or point > 0x10FFFF:
+                return False
+            point -= 0x10000
+            total = total * 31 + (0xD800 | point >> 10)
+            total = total * 31 + (0xDC00 | (point & 0x3FF))
+        else:
+            if byte >= 0xE0 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
+                return False
+            total = total * 31 + point
+    value[0] = total
+    return True
+
+
+cdef inline int32_t positive(uint32_t value) noexcept nogil:
+    """Return what a slot is found by: the absolute value, 0 for the one that has none."""
+    cdef int32_t signed_value = <int32_t>value
+    if signed_value == -INT32_MAX - 1:
+        return 0
+    return -signed_value if signed_value < 0 else signed_value
+
+
+cdef inline bint put(Table* table, uint32_t value, int64_t position, int64_t stamp) noexcept nogil:
+    """Add an entry; False where there is no room."""
+    cdef int64_t* state = table.state
+    cdef int64_t count = state[COUNT], seconds, slot
+    cdef int32_t key_hash, previous
+    cdef uint8_t* entry
+    if count >= state[COUNT_MAX] or count - table.first >= table.room:
+        return False
+    key_hash = positive(value)
+    slot = key_hash % table.count_slots
+    previous = <int32_t>big32(table.slots + SLOT_BYTES * slot)
+    if previous <= 0 or previous >= count:
+        previous = 0
+        state[SLOTS_USED] += 1
+    if count <= 1:
+        state[BEGIN_MS] = stamp
+        state[BEGIN_POSITION] = position
+    seconds = 0
+    if state[BEGIN_MS] > 0 and stamp > state[BEGIN_MS]:
+        seconds = min((stamp - state[BEGIN_MS]) // 1000, <int64_t>INT32_MAX)
+    entry = table.entries + INDEX_ENTRY_BYTES * (count - table.first)
+    put32(entry, <uint32_t>key_hash)
+    put64(entry + INDEX_POSITION_AT, <uint64_t>position)
+    put32(entry + INDEX_SECONDS_AT, <uint32_t>seconds)
+    put32(entry + INDEX_PREVIOUS_AT, <uint32_t>previous)
+    put32(table.slots + SLOT_BYTES * slot, <uint32_t>count)
+    table.dirty[slot >> SLOT_PAGE_SHIFT] = 1
+    state[COUNT] = count + 1
+    state[END_POSITION] = position
+    if stamp > state[END_MS]:
+        state[END_MS] = stamp
+    return True
+
+
+cdef void find_keys(
+    const uint8_t* piece, const uint8_t* end, Text* uniq, Text* keys, Text* tags
+) noexcept nogil:
+    """Find three properties; of a repeated name the last value counts."""
+    cdef const uint8_t* piece_end
+    cdef const uint8_t* name_end
+    cdef Text value
+    uniq.length = keys.length = tags.length = 0
+    while piece < end:
+        piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
+        if piece_end == NULL:
+            piece_end = end
+        name_end = <const uint8_t*>memchr(piece, NAME_END, piece_end - piece)
+        if name_end != NULL and name_end + 1 < piece_end:
+            value.at = name_end + 1
+            value.length = piece_end - name_end - 1
+            if name_end - piece == 8:
+                if memcmp(piece, <const char*>b"UNIQ_KEY", 8) == 0:
+                    uniq[0] = value
+            elif name_end - piece == 4:
+                if memcmp(piece, <const char*>b"KEYS", 4) == 0:
+                    keys[0] = value
+                elif memcmp(piece, <const char*>b"TAGS", 4) == 0:
+                    tags[0] = value
+        piece = piece_end + 1
+
+
+cdef int put_keys(
+    Table* table, const uint8_t* topic, Py_ssize_t topic_bytes, const uint8_t* properties,
+    Py_ssize_t properties_bytes, int64_t position, int64_t stamp, int64_t* done,
+) noexcept nogil:
+    """Add the keys of a record but the first `done`, which then says how many there are in all.
+
+    Returns MORE, FULL with `done` up to where there was room, or ODD with nothing added.
+    """
+    cdef Text uniq, keys, tags
+    cdef uint32_t prefix = 0, value
+    cdef int64_t which = 0, skip = done[0]
+    cdef const uint8_t* key
+    cdef const uint8_t* key_end
+    cdef const uint8_t* end
+    find_keys(properties, properties + properties_bytes, &uniq, &keys, &tags)
+    if not uniq.length and not keys.length and not tags.length:
+        done[0] = 0
+        return MORE
+    if not hashed(&prefix, topic, topic_bytes):
+        return ODD
+    prefix = prefix * 31 + <uint32_t>c'#'
+    if uniq.length and skip == 0:  # the others first: an odd one leaves nothing half done
+        value = prefix
+        if not hashed(&value, uniq.at, uniq.length):
+            return ODD
+    if keys.length:
+        value = prefix
+        if not hashed(&value, keys.at, keys.length):
+            return ODD
+    if tags.length:
+        value = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
+        if not hashed(&value, tags.at, tags.length):
+            return ODD
+    if uniq.length:
+        if which >= skip:
+            value = prefix
+            hashed(&value, uniq.at, uniq.length)
+            if not put(table, value, position, stamp):
+                done[0] = which
+                return FULL
+        which += 1
+    if keys.length:
+        key = keys.at
+        end = key + keys.length
+        while key < end:
+            key_end = <const uint8_t*>memchr(key, KEY_SEPARATOR, end - key)
+            if key_end == NULL:
+                key_end = end
+            if key_end > key:
+                if which >= skip:
+                    value = prefix
+                    hashed(&value, key, key_end - key)
+                    if not put(table, value, position, stamp):
+                        done[0] = which
+                        return FULL
+                which += 1
+            key = key_end + 1
+    if tags.length:
+        if which >= skip:
+            value = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
+            hashed(&value, tags.at, tags.length)
+            if not put(table, value, position, stamp):
+                done[0] = which
+                return FULL
+        which += 1
+    done[0] = 0
+    return MORE
+
+
+cdef int take_records(
+    Table* table, const uint8_t* data, Py_ssize_t* place, Py_ssize_t length, int64_t base,
+    int64_t* done,
+) noexcept nogil:
+    """Add the keys of the records from `place` on, which is moved; return why no more."""
+    cdef const uint8_t* record
+    cdef int64_t body, topic_at, topic, properties, stamp, size
+    cdef Py_ssize_t head_bytes, at = place[0]
+    cdef uint32_t magic
+    cdef int why = MORE, kind, prefix
+    while True:
+        if at > length - <Py_ssize_t>RECORD_BYTES_MIN:
+            break
+        record = data + at
+        size = <int32_t>big32(record)
+        magic = big32(record + MAGIC_AT)
+        if magic != MAGIC_V1 and magic != MAGIC_V2:
+            why = OTHER
+            break
+        if size < RECORD_BYTES_MIN or <int64_t>big64(record + POSITION_AT) != base + at:
+            why = OTHER
+            break
+        if size > length - at:
+            break
+        kind = (record[SYS_FLAG_LAST_AT] >> HOST_BITS_SHIFT) & 3
+        head_bytes = RECORD_HEAD_BYTES + HOST_V6_MORE_BYTES * ((kind & 1) + (kind >> 1))
+        if head_bytes > size:
+            why = OTHER
+            break
+        body = <int32_t>big32(record + head_bytes - BODY_LENGTH_BYTES)
+        prefix = 2 if magic == MAGIC_V2 else 1
+        topic_at = head_bytes + body + prefix
+        if body < 0 or topic_at + 2 > size:
+            why = OTHER
+            break
+        if prefix == 1:
+            topic = record[topic_at - 1]
+        else:
+            topic = <int16_t>(record[topic_at - 2] << 8 | record[topic_at - 1])
+        if topic < 0 or topic_at + topic + 2 > size:
+            why = OTHER
+            break
+        properties = <int16_t>(record[topic_at + topic] << 8 | record[topic_at + topic + 1])
+        if properties < 0 or topic_at + topic + 2 + properties != size:
+            why = OTHER
+            break
+        if (record[SYS_FLAG_LAST_AT] & ROLLED_BACK) != ROLLED_BACK:
+            stamp = <int64_t>big64(record + STORE_TIMESTAMP_AT + HOST_V6_MORE_BYTES * (kind & 1))
+            why = put_keys(
+                table, record + topic_at, topic, record + topic_at + topic + 2, properties,
+                base + at, stamp, done,
+            )
+            if why != MORE:
+                break
+        else:
+            done[0] = 0
+        at += size
+    place[0] = at
+    return why

@@ -1,0 +1,142 @@
+"""The compiled loops of the index do what Python does, to the byte, whatever the bytes say."""
+
+import tempfile
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.disks.indexes import properties
+from support.examples import examples
+
+from aerobee.remoting.message.record import Record, encode_record
+from aerobee.storage.index import slices
+
+compiled = pytest.importorskip("aerobee.storage.compiled.index_slices")
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20)
+HOSTS = st.sampled_from([("10.0.0.1", 4000), ("2001:db8::1", 10911)])
+RAW = st.one_of(
+    st.builds(properties, TEXT, TEXT, TEXT).map(lambda raw: raw[:2000]),
+    st.lists(
+        st.sampled_from([b"UNIQ_KEY\x01a", b"KEYS\x01a  b c ", b"TAGS\x01", b"KEYS\x01\xff\xc3(",
+                         b"\x01x", b"", b"TAGS\x01\xed\xa0\x80", b"UNIQ_KEY\x01\xf4\x90\x80\x80"])
+    ).map(b"\x02".join),
+)  # fmt: skip
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        topic=st.one_of(st.sampled_from(["orders", "t" * 130, "主题"]), TEXT.filter(bool)),
+        sys_flag=st.sampled_from([0, 4, 8, 12]),
+        born_host=HOSTS,
+        store_host=HOSTS,
+        store_timestamp=st.sampled_from([0, -5, 1_700_000_000_000, 1_700_000_000_999, 1 << 62]),
+        body=st.binary(max_size=40),
+        properties=RAW,
+    ),
+    max_size=6,
+)
+FLIPS = st.lists(st.tuples(st.floats(0, 0.999), st.integers(1, 255)), max_size=3)
+
+
+def log_of(records: list[Record], base: int) -> bytearray:
+    """The records one behind the other, as from a position on."""
+    data = bytearray()
+    for record in records:
+        whole = bytearray(encode_record(record))
+        whole[28:36] = (base + len(data)).to_bytes(8, "big")
+        data += whole
+    return data
+
+
+class Tables:
+    """What the loops change."""
+
+    def __init__(self, room: int, count_max: int) -> None:
+        self.slots = np.zeros(4 * 7, np.uint8)
+        self.dirty = np.zeros(1, np.uint8)
+        self.entries = np.zeros(20 * room, np.uint8)
+        self.state = np.array([0, 0, 0, 0, 0, 1, count_max], np.int64)
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        """In the order of the loops' arguments."""
+        return self.slots, self.dirty, self.entries, self.state
+
+    def same(self, other: "Tables") -> bool:
+        """Whether another has the same bytes."""
+        return all(map(np.array_equal, self.all, other.all))
+
+
+@given(RECORDS, FLIPS, st.integers(0, 60), st.integers(1, 40), st.integers(0, 3))
+@settings(deadline=None, max_examples=examples(60))
+def test_records_give_the_same_entries(
+    records: list[Record],
+    flips: list[tuple[float, int]],
+    room: int,
+    count_max: int,
+    keys_done: int,
+) -> None:
+    """Where C cannot tell, it says so and has changed nothing of that record."""
+    data = log_of(records, 1000)
+    for place, bits in flips:
+        if data:
+            data[int(place * len(data))] ^= bits
+    ours, theirs = Tables(room, count_max), Tables(room, count_max)
+    raw = bytes(data)
+    at, done, why = compiled.index_records(raw, 0, len(raw), 1000, keys_done, *theirs.all)
+    if why == slices.ODD:
+        expected = slices.index_records(raw, 0, at, 1000, keys_done, *ours.all)
+        assert expected == (at, done, slices.MORE)
+    else:
+        expected = slices.index_records(raw, 0, len(raw), 1000, keys_done, *ours.all)
+        assert expected == (at, done, why)
+    assert theirs.same(ours)
+
+
+@given(RECORDS, FLIPS, st.integers(0, 2000))
+@settings(deadline=None, max_examples=examples(60))
+def test_entries_are_linked_and_unlinked_alike(
+    records: list[Record], flips: list[tuple[float, int]], log_end: int
+) -> None:
+    """The same number of them counts as sound, and slots lead to the same ones."""
+    made = Tables(200, 200)
+    slices.index_records(data := bytes(log_of(records, 0)), 0, len(data), 0, 0, *made.all)
+    entries = bytearray(made.entries.tobytes()[: 20 * (int(made.state[5]) - 1)])
+    for place, bits in flips:
+        if entries:
+            entries[int(place * len(entries))] ^= bits
+    ours, theirs = np.zeros(28, np.uint8), np.zeros(28, np.uint8)
+    raw = bytes(entries)
+    found = slices.link_entries(raw, 1, log_end, 0, ours)
+    assert compiled.link_entries(raw, 1, log_end, 0, theirs) == found
+    assert np.array_equal(ours, theirs)
+    sound = raw[: 20 * found[0]]
+    assert compiled.unlink_entries(sound, theirs) == slices.unlink_entries(sound, ours) == found[2]
+    assert not ours.any() and not theirs.any()
+
+
+@given(RECORDS, FLIPS, st.integers(-2, 60), st.integers(0, 20), st.integers(0, 10))
+@settings(deadline=None, max_examples=examples(60))
+def test_chains_are_followed_alike(
+    records: list[Record], flips: list[tuple[float, int]], start: int, walked: int, room: int
+) -> None:
+    """With numbers that lead anywhere; both end."""
+    made = Tables(200, 200)
+    slices.index_records(data := bytes(log_of(records, 0)), 0, len(data), 0, 0, *made.all)
+    count = int(made.state[5])
+    entries = bytearray(made.entries.tobytes()[: 20 * (count - 1)])
+    for place, bits in flips:
+        if entries:
+            entries[int(place * len(entries))] ^= bits
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(60) + entries)
+        file.flush()
+        for key_hash in {0, *(int.from_bytes(entries[at : at + 4], "big", signed=True)
+                              for at in range(0, len(entries), 20))}:  # fmt: skip
+            ours, theirs = np.zeros(room, np.int64), np.zeros(room, np.int64)
+            asked = (start, count, key_hash, 0, 0, 1 << 62, walked)
+            found = slices.follow_chain(file.fileno(), 40, *asked, ours)
+            assert compiled.follow_chain(file.fileno(), 40, *asked, theirs) == found
+            assert np.array_equal(ours, theirs)
