@@ -22,6 +22,7 @@ TIMERS: Final = "aerobee.timers"  # ours: wheel and timer log as they were at on
 TIMER_WHEEL: Final = "timerwheel"
 TIMER_LOG: Final = "timerlog"
 TIMER_CHECK: Final = "config/timercheck"
+DEDUP: Final = "aerobee.dedup"  # ours: unique keys that topics have
 DAMAGE: Final = "aerobee.damage"  # ours: spans of the log that cannot be read
 MENDING: Final = "aerobee.mending"  # ours: queues that are being written again
 CUT: Final = "aerobee.cut"  # ours: queues that a start cuts, until the disk has forgotten

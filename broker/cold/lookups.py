@@ -36,7 +36,7 @@ class Lookups:
         Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
         """
         if not self._store.reader.is_warm(position):
-            await self._cold_reads.run(LOOKUPS, partial(_look, self._lookup(), position))
+            await self._cold_reads.run(LOOKUPS, partial(_look, self.files(), position))
 
     async def record(self, position: int) -> bytes:
         """Return the record at a position of the log, as it is stored.
@@ -59,7 +59,7 @@ class Lookups:
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
     ) -> int:
         """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
-        lookup = self._lookup()
+        lookup = self.files()
         entries = lookup.entries(queue.snapshot())
         return await self._cold_reads.run(
             LOOKUPS, lambda: offset_by_time(lookup, entries, timestamp_ms, boundary)
@@ -72,7 +72,7 @@ class Lookups:
 
         0 where there is none, None where the disk refuses.
         """
-        lookup = self._lookup()
+        lookup = self.files()
         return await self._cold_reads.run(
             STATISTICS, lambda: {key: _earliest(lookup, where) for key, where in asked.items()}
         )
@@ -82,7 +82,7 @@ class Lookups:
 
         Raises OSError where the disk refuses.
         """
-        lookup = self._lookup()
+        lookup = self.files()
         where = [
             (queue.snapshot(), offset)
             if queue is not None and queue.min_offset <= offset < queue.max_offset
@@ -93,7 +93,7 @@ class Lookups:
             STATISTICS, lambda: [_store_time(lookup, at) for at in where]
         )
 
-    def _lookup(self) -> FileLookup:
+    def files(self) -> FileLookup:
         """Return what is committed by now as another thread finds it in the files."""
         self._commit()
         store = self._store

@@ -143,6 +143,8 @@ cdef Outcome pack_batch(
     if not sends.acks.has_room(ack_bytes_max, ack_bytes_max + left // 2 + SPARE_BYTES):
         return FULL
     if not put_messages(sends, lane, header, at, end):
+        if sends.seen is not None:
+            sends.seen.take_back(first_position)
         memset(
             <unsigned char*>lane.entries.buf + (first_offset - lane.base) * ENTRY_BYTES,
             0,
@@ -177,6 +179,8 @@ cdef bint put_messages(
             tail + PROPERTIES_LENGTH_BYTES, properties, properties_end, &tags_code
         ):
             return False
+        if sends.seen is not None and not note_key(sends, properties, properties_end):
+            return False
         if tail_bytes and (properties_end - 1)[0] != PROPERTY_SEPARATOR:
             tail_bytes += 1
         put16(tail, tail_bytes)
@@ -187,6 +191,21 @@ cdef bint put_messages(
         lane.offset += 1
         record, at = tail, properties_end
     return True
+
+
+cdef bint note_key(PlainSends sends, Bytes at, Bytes end) except -1:
+    """Note the unique key of a message, if it has one; False where it is known, or has two."""
+    cdef Bytes key = NULL, name = at, pair_end
+    while name < end:
+        pair_end = <Bytes>memchr(name, PROPERTY_SEPARATOR, end - name)
+        if pair_end == NULL:
+            pair_end = end
+        if pair_end - name > 9 and memcmp(name, b"UNIQ_KEY\x01", 9) == 0:
+            if key != NULL:
+                return False
+            key, at = name + 9, pair_end
+        name = pair_end + 1
+    return key == NULL or sends.note(key, at - key)
 
 
 cdef Py_ssize_t put_batch_ack(

@@ -14,17 +14,19 @@ from aerobee.storage.reads.reading import Gather
 
 try:
     from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.plain_sends import SeenKeys as _SeenKeys
     from aerobee.broker.compiled.plain_sends import refuse_run as _refuse_run
     from aerobee.broker.compiled.record_runs import RepeatedPulls
     from aerobee.broker.compiled.record_runs import copied as _copied
     from aerobee.broker.compiled.record_runs import gather as _gather
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = RepeatedPulls = None  # type: ignore[assignment,misc]
+    PlainSends = RepeatedPulls = _SeenKeys = None  # type: ignore[assignment,misc]
     _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from aerobee.broker.compiled.record_runs import World
+    from aerobee.broker.writing.firsts import SeenKeys
     from aerobee.broker.writing.parts import Writing
 
 
@@ -59,13 +61,18 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
         return None
     store = writing.store
     sends = PlainSends(
-        writing.queues.fast,
+        writing.queues,
         store.commit_log,
         writing.tick,
         suffix,
         min(message_bytes_max, store.settings.message_bytes_max),
     )
     return sends.serve
+
+
+def seen_keys(entries_max: int, *, wanted: bool) -> "SeenKeys | None":
+    """Return the compiled table of unique keys, empty, None where there is none."""
+    return _SeenKeys(entries_max) if wanted and _SeenKeys is not None else None
 
 
 def repeated_pulls(world: "World", *, wanted: bool) -> "RepeatedPulls | None":

@@ -53,3 +53,13 @@ cdef class Lane:
 
     def __dealloc__(self):
         self.release()
+
+
+cdef int64_t stored_ms(bytes stamp, int stamp_flag) except? -1:
+    """Return the time of storing that a stamp has; see writing/stamps.py."""
+    cdef Py_ssize_t at = HOST_V4_BYTES
+    if stamp_flag >> HOST_BITS_SHIFT & 1:
+        at += HOST_V6_MORE_BYTES
+    if PyBytes_GET_SIZE(stamp) < at + 8:
+        raise ValueError("a stamp has a host and a time")
+    return <int64_t>long_at(<Bytes>PyBytes_AS_STRING(stamp) + at)

@@ -23,7 +23,11 @@ from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
+from os import urandom
+
 from isal.isal_zlib import crc32
+
+from aerobee.broker.writing.firsts import digest
 
 cdef enum Outcome:
     SERVED
@@ -42,6 +46,7 @@ include "send_header.pxi"
 include "header_alike.pxi"
 include "properties.pxi"
 include "block.pxi"
+include "seen_keys.pxi"
 include "lane.pxi"
 include "batches.pxi"
 
@@ -61,7 +66,7 @@ cdef class Window:
 cdef class PlainSends:
     """Serves the plain sends at the start of what was read."""
 
-    cdef dict fast
+    cdef dict fast, once, watched
     cdef object log, tick
     cdef bytes suffix, stamp
     cdef int stamp_flag
@@ -71,12 +76,17 @@ cdef class PlainSends:
     cdef Bytes topic  # of the frame before
     cdef Py_ssize_t topic_bytes
     cdef list queues  # its
+    cdef SeenKeys seen  # those of its messages, None where they are not asked for
+    cdef SeenKeys noted  # those of any message of this run
+    cdef uint32_t number  # of the topic there
+    cdef int64_t now_ms
     cdef int64_t position, limit
     cdef Block records, acks
     cdef Window window
 
-    def __cinit__(self, dict fast, log, tick, bytes suffix, Py_ssize_t body_bytes_max):
-        self.fast, self.log, self.tick = fast, log, tick
+    def __cinit__(self, queues, log, tick, bytes suffix, Py_ssize_t body_bytes_max):
+        self.fast, self.once, self.watched = queues.fast, queues.once, queues.watched
+        self.log, self.tick = log, tick
         self.suffix, self.body_bytes_max = suffix, body_bytes_max
         self.used = []
         self.records, self.acks, self.window = Block(), Block(), Window()
@@ -116,9 +126,10 @@ cdef class PlainSends:
             if self.used:
                 self.hand_over(acks)
         finally:
-            self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
             if self.used:
                 self.abandon()
+            self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
+            self.seen = self.noted = None
         return at, frames
 
     cdef Outcome serve_frame(
@@ -156,9 +167,10 @@ cdef class PlainSends:
             header.topic, header.topic_bytes, <const char*>self.topic, self.topic_bytes
         ):
             self.topic, self.topic_bytes = header.topic, header.topic_bytes
-            self.queues = self.fast.get(
-                PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
-            )
+            name = PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
+            self.queues, self.seen = self.fast.get(name), None
+            if self.queues is None:
+                self.watch(name)
         if self.queues is None or not 0 <= header.queue_id < len(self.queues):
             return None
         queue = self.queues[header.queue_id]
@@ -174,6 +186,31 @@ cdef class PlainSends:
             self.used.append(queue)
             lane.load()
         return lane
+
+    cdef int watch(self, name) except -1:
+        """Have the queues of a topic that stores a retry once, and the keys that it knows."""
+        queues = self.once.get(name)
+        if queues is not None:
+            keys, number = self.watched[name]
+            if isinstance(keys, SeenKeys):
+                self.queues, self.seen, self.number = queues, keys, number
+                self.noted, self.now_ms = keys, stored_ms(self.stamp, self.stamp_flag)
+        return 0
+
+    cdef bint note(self, Bytes key, Py_ssize_t key_bytes) except -1:
+        """Note the key of the message that goes to `position`; False for one that is known."""
+        cdef unsigned char[KEY_BYTES] read
+        cdef uint64_t first, second
+        cdef uint32_t number
+        if not read_key(key, key_bytes, read):
+            memcpy(read, <Bytes>PyBytes_AS_STRING(digest(key[:key_bytes])), KEY_BYTES)
+        first, second = long_at(read), long_at(read + 8)
+        self.seen.see(self.now_ms)
+        number = self.seen.number_of(self.number, first, second)
+        if number and self.seen.is_fresh(number):
+            return False
+        self.seen.add(self.number, first, second, self.position, self.seen.clock_ms)
+        return True
 
     cdef inline Py_ssize_t head_bytes(self, Lane lane, Py_ssize_t body_bytes) noexcept:
         """Return the size of a record without its properties and their length."""
@@ -206,6 +243,8 @@ cdef class PlainSends:
             or size > INT32_MAX
             or size > self.limit - self.position
         ):
+            return DECLINED
+        if self.seen is not None and not self.note(properties.key, properties.key_bytes):
             return DECLINED
         put_text(put16(tail, tail_bytes) + properties.size, self.suffix)
         self.put_head(record, lane, header, body, body_bytes, size)
@@ -274,6 +313,8 @@ cdef class PlainSends:
 
     cdef int abandon(self) except -1:
         """Forget what is packed and not handed over."""
+        if self.noted is not None:
+            self.noted.take_back(self.log.position)
         for queue in self.used:
             (<Lane>queue.lane).release()
         self.used.clear()

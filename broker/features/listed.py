@@ -34,6 +34,7 @@ FEATURES: Final = (
     Listed("aerobee.broker.features.delays.feature", lambda settings: settings.delays_messages),
     Listed("aerobee.broker.features.timers.feature", lambda settings: settings.timer_wheel_enable),
     Listed("aerobee.broker.features.index.feature", lambda settings: settings.message_index_enable),
+    Listed("aerobee.broker.features.dedup.feature", lambda settings: settings.stores_retries_once),
     Listed(
         "aerobee.broker.features.sql92.feature", lambda settings: settings.enable_property_filter
     ),

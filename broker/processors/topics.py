@@ -3,9 +3,15 @@
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
-from aerobee.broker.rules.attributes import MESSAGE_TYPE, parse_edits
+from aerobee.broker.rules.attributes import (
+    DEDUP_SECONDS,
+    MESSAGE_TYPE,
+    dedup_window_ms,
+    parse_edits,
+)
 from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.remoting.bodies import TopicConfig, encode_body
@@ -45,6 +51,7 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
     edits = parse_edits(header.attributes)
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    _check_dedup(ctx.settings, edits.get("+" + DEDUP_SECONDS))
     config = ctx.tables.topics.update(
         TopicConfig(
             topic_name=header.topic,
@@ -119,6 +126,24 @@ def get_topic_config(ctx: Context, request: Request[TopicRequest]) -> Outcome:
             f"No topic in this broker. topic: {request.header.topic}",
         )
     return Reply(body=encode_body(config))
+
+
+def _check_dedup(settings: BrokerSettings, value: str | None) -> None:
+    """Refuse a window in which retries are stored once, where it cannot be kept."""
+    window_ms = dedup_window_ms({DEDUP_SECONDS: value}) if value is not None else 0
+    if not window_ms:
+        return
+    if not settings.stores_retries_once:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"{DEDUP_SECONDS} is not served by this broker: its dedupEntriesMax is 0",
+        )
+    if window_ms >= settings.file_reserved_time * 3_600_000:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"{DEDUP_SECONDS} must be less than what is kept, fileReservedTime is"
+            f" {settings.file_reserved_time} hours",
+        )
 
 
 def _refused(what: str, error: OSError) -> RequestError:

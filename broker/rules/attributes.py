@@ -13,6 +13,8 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
 MESSAGE_TYPE: Final = "message.type"
+DEDUP_SECONDS: Final = "aerobee.dedup.seconds"
+DEDUP_SECONDS_MAX: Final = 86_400
 
 
 class _Attribute(msgspec.Struct, frozen=True):
@@ -27,6 +29,13 @@ def _one_of(*allowed: str, unserved: str = "") -> Callable[[str], str | None]:
         return None if value in allowed else f"value is not in set: [{', '.join(allowed)}]"
 
     return check
+
+
+def _dedup_seconds(value: str) -> str | None:
+    digits = value.isascii() and value.isdecimal() and len(value) <= 9
+    if digits and int(value) <= DEDUP_SECONDS_MAX:
+        return None
+    return f"value is not in range(0, {DEDUP_SECONDS_MAX})"
 
 
 def _reserve_time(value: str) -> str | None:
@@ -45,7 +54,17 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
         ),  # in the order in which Java's set prints them
     ),
     "reserve.time": _Attribute(True, _reserve_time),
+    DEDUP_SECONDS: _Attribute(True, _dedup_seconds),
 }
+
+
+def dedup_window_ms(attributes: Mapping[str, str] | None) -> int:
+    """Return for how long (ms) a topic stores a retry once, 0 for one that does not.
+
+    What another program has written there and makes no sense counts as 0.
+    """
+    value = (attributes or {}).get(DEDUP_SECONDS, "0")
+    return 1000 * int(value) if _dedup_seconds(value) is None else 0
 
 
 def parse_edits(text: str | None) -> dict[str, str]:

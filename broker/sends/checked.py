@@ -7,9 +7,11 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from aerobee.broker.sends.checks import Checked, SendChecks
+from aerobee.broker.sends.once import DUPLICATE, Keys, Once
 from aerobee.broker.sends.storing import Placed, Storing, busy
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.hooks import BrokerHooks, SendEvent
@@ -20,6 +22,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import AnySend, SendMessageReply
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.message.properties import Property
+from aerobee.remoting.message.record import Record
 from aerobee.remoting.net.routes import Reply, Request
 from aerobee.storage.errors import LogBusy, MessageTooLarge
 
@@ -28,6 +31,17 @@ Known = Callable[[], Coroutine[Any, Any, None]]
 """Returns when a topic is on disk and known to every nameserver."""
 
 _unique_ids = UniqueIds()
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What a request brings, ready to be stored; `keys` where its topic stores a retry once."""
+
+    request: Request[AnySend]
+    checked: Checked
+    event: SendEvent
+    placed: Placed
+    unique_key: str | None  # of a single message
+    keys: Keys
 
 
 class CheckedSends:
@@ -39,6 +53,7 @@ class CheckedSends:
         self._live = live
         self._checks = checks
         self._storing = storing
+        self._once = Once(storing)
         self._hooks = hooks
 
     def store_request(
@@ -85,43 +100,68 @@ class CheckedSends:
 
     def _store(self, request: Request[AnySend], checked: Checked) -> Outcome:
         """Append what the request carries; the reply waits for the disk if the store does."""
-        header, topic, connection = checked.header, checked.topic, request.connection
+        header, connection = checked.header, request.connection
         queue_id = header.queue_id
         if queue_id < 0:
-            queue_id = random.randrange(max(topic.write_queue_nums, 1))
+            queue_id = random.randrange(max(checked.topic.write_queue_nums, 1))
         body_bytes, text = len(request.command.body), header.properties or ""
         event = SendEvent(
             connection, header.producer_group, header.topic, queue_id, text, body_bytes
         )
         for hook in self._hooks.before_send:
             hook(event)
+        try:
+            sent = self._sent(request, checked, event)
+        except StoredBefore as known:
+            return self._answer_again(event, checked, known)
+        if self._once.watches(header.topic):
+            if self._once.may_know(header.topic, sent.keys):
+                return self._store_once(sent)
+            reply, positions = self._append(sent, sent.placed)
+            self._once.note(header.topic, sent.keys, positions, sent.placed.stored_ms)
+        else:
+            reply, _ = self._append(sent, sent.placed)
+        if self._storing.waits:
+            return self._answer_when_durable(event, reply)
+        return self._answered(event, reply, ResponseCode.SUCCESS)
+
+    def _sent(self, request: Request[AnySend], checked: Checked, event: SendEvent) -> Sent:
+        """Place what was sent, once it is checked."""
+        header, batch = checked.header, _is_batch(request, checked.header)
+        try:
+            placed, unique_key = self._place(request, checked, event.queue_id, batch=batch)
+        except MessageTooLarge as error:
+            raise self._checks.illegal() from error
+        keys: Keys = ()
+        if self._once.watches(header.topic):
+            keys = self._once.keys(placed, batch=batch, sent=checked.properties)
+        return Sent(request, checked, event, placed, unique_key, keys)
+
+    def _append(self, sent: Sent, placed: Placed) -> tuple[SendMessageReply, list[int]]:
+        """Append messages of a request; return the answer to them, and where they are."""
+        header, topic = sent.checked.header, sent.checked.topic
         multi_tags = topic.topic_filter_type == "MULTI_TAG"
         sys_flag = header.sys_flag | (SysFlag.MULTI_TAGS if multi_tags else 0)
         try:
-            placed, unique_key = self._place(request, checked, queue_id)
             positions, offset = self._storing.append(
-                placed, connection.host_bytes, header.born_timestamp,
+                placed, sent.request.connection.host_bytes, header.born_timestamp,
                 sys_flag, header.reconsume_times or 0,
             )  # fmt: skip
         except MessageTooLarge as error:
             raise self._checks.illegal() from error
-        except StoredBefore as known:
-            return self._answer_again(event, checked, known)
         reply = SendMessageReply(
             msg_id=self._storing.message_ids(positions),
-            queue_id=queue_id,
+            queue_id=sent.event.queue_id,
             queue_offset=offset,
-            transaction_id=unique_key,
+            transaction_id=sent.unique_key,
         )
         if placed.reply:
             reply = replace(reply, **placed.reply)
         own = placed.queue.name == header.topic or placed.cleared_flags  # a half: checked likewise
         if own and not multi_tags and not self._hooks.watch_sends:
-            queue = self._storing.queues.get(header.topic, queue_id)
+            queue = self._storing.queues.get(header.topic, sent.event.queue_id)
             self._storing.queues.admit(queue, topic, self._live.current.broker_permission)
-        if self._storing.waits:
-            return self._answer_when_durable(event, reply)
-        return self._answered(event, reply, ResponseCode.SUCCESS)
+        return reply, positions
 
     def _answer_again(self, event: SendEvent, checked: Checked, known: StoredBefore) -> Outcome:
         """Answer a message that is stored already as its first send was, or would have been."""
@@ -135,14 +175,54 @@ class CheckedSends:
             return self._answer_when_durable(event, reply)
         return self._answered(event, reply, ResponseCode.SUCCESS)
 
+    async def _store_once(self, sent: Sent) -> Reply:
+        """Store of a request what was not stored before; the answer is the first one's."""
+        try:
+            try:
+                return await self._stored_once(sent)
+            except LogBusy:
+                await self._storing.room_prepared()
+                return await self._stored_once(self._checked_again(sent))
+        except StoredBefore as known:  # a half that came again while this one waited
+            outcome = self._answer_again(sent.event, sent.checked, known)
+            return outcome if isinstance(outcome, Reply) else await outcome
+        except LogBusy:
+            return self.refused(busy())
+        except RequestError as error:
+            return self.refused(error)
+
+    async def _stored_once(self, sent: Sent) -> Reply:
+        topic, found = sent.checked.header.topic, dict[str, Record]()
+        while await self._once.learn(topic, sent.keys, found):
+            sent = self._checked_again(sent)  # the topic may be another by now
+        split, positions = self._once.split(sent.keys, found), list[int]()
+        reply = None
+        if split.fresh:
+            messages = [sent.placed.messages[place] for place in split.fresh]
+            reply, positions = self._append(sent, replace(sent.placed, messages=messages))
+            keys = [sent.keys[place] for place in split.fresh]
+            self._once.note(topic, keys, positions, sent.placed.stored_ms)
+        again = len(split.fresh) < len(sent.keys)
+        if again:
+            self._once.count(topic)
+        answer = self._once.answer(reply, sent.keys, found, split, positions)
+        durable = not self._storing.waits or await self._storing.durable()
+        code = ResponseCode.SUCCESS if durable else ResponseCode.FLUSH_DISK_TIMEOUT
+        return self._answered(sent.event, answer, code, again=again)
+
+    def _checked_again(self, sent: Sent) -> Sent:
+        """Return what was sent as it is to be stored now, after a wait."""
+        checked = self._checks.check_request(sent.request, sent.checked.header)
+        return self._sent(sent.request, checked, sent.event)
+
     def _place(
-        self, request: Request[AnySend], checked: Checked, queue_id: int
+        self, request: Request[AnySend], checked: Checked, queue_id: int, *, batch: bool
     ) -> tuple[Placed, str | None]:
         """Complete what was sent, once it is checked; with the unique key of a single message."""
         header, body, settings = checked.header, request.command.body, self._live.current
-        if header.batch or request.command.code == RequestCode.SEND_BATCH_MESSAGE:
-            batch = self._checks.check_batch(checked, body)
-            return self._storing.place_batch(header.topic, queue_id, batch), None
+        if batch:
+            messages = self._checks.check_batch(checked, body)
+            return self._storing.place_batch(header.topic, queue_id, messages), None
         self._checks.check_message(checked, body)
         properties = dict(checked.properties)
         properties.pop(Property.POP_CK, None)
@@ -160,13 +240,16 @@ class CheckedSends:
         code = ResponseCode.SUCCESS if durable else ResponseCode.FLUSH_DISK_TIMEOUT
         return self._answered(event, reply, code)
 
-    def _answered(self, event: SendEvent, header: SendMessageReply, code: int) -> Reply:
+    def _answered(
+        self, event: SendEvent, header: SendMessageReply, code: int, *, again: bool = False
+    ) -> Reply:
         """Tell the hooks and build the reply."""
         if self._hooks.after_send:
             stored = replace(event, code=code, queue_offset=header.queue_offset)
             for hook in self._hooks.after_send:
                 hook(stored)
-        return Reply(header, code=code, ext=self.reply_fields())
+        fields = self.reply_fields()
+        return Reply(header, code=code, ext={**fields, **DUPLICATE} if again else fields)
 
     def reply_fields(self) -> dict[str, str]:
         """Return what every reply to a send carries beside its own header."""
@@ -175,3 +258,7 @@ class CheckedSends:
             "MSG_REGION": settings.region_id,
             "TRACE_ON": "true" if settings.trace_on else "false",
         }
+
+
+def _is_batch(request: Request[AnySend], header: AnySend) -> bool:
+    return bool(header.batch) or request.command.code == RequestCode.SEND_BATCH_MESSAGE

@@ -9,6 +9,7 @@ import msgspec
 from aerobee.broker.sends.retries import Destination
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Message
+from aerobee.broker.writing.firsts import Firsts
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.placing import Placer
 from aerobee.broker.writing.queues import TopicQueue
@@ -50,6 +51,7 @@ class Storing:
         now_ms: Callable[[], int],
     ) -> None:
         self._live = live
+        self._writing = writing
         self._store = writing.store
         self.queues = writing.queues
         self._tick = writing.tick
@@ -60,6 +62,11 @@ class Storing:
         self._refused = refused
         self.now_ms = now_ms
         self.waits = writing.tick.sync  # whether `durable` waits for the disk
+
+    @property
+    def firsts(self) -> Firsts | None:
+        """Who knows which messages were stored before, None where no topic asks for it."""
+        return self._writing.firsts
 
     def place(
         self,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
+from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.index.keys import IndexKeys
@@ -68,7 +69,14 @@ Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_
 
 
 class BrokerSettings(
-    DelayKeys, IndexKeys, ReplyKeys, Sql92Keys, TimerKeys, TransactionKeys, CallingSettings
+    DedupKeys,
+    DelayKeys,
+    IndexKeys,
+    ReplyKeys,
+    Sql92Keys,
+    TimerKeys,
+    TransactionKeys,
+    CallingSettings,
 ):
     """Settings of one broker process; frozen, a change at run time makes a new value.
 

@@ -3,6 +3,7 @@
 import logging
 import time
 
+from aerobee.broker.rules.attributes import dedup_window_ms
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
@@ -45,6 +46,13 @@ def serves(ctx: Context, port: int) -> None:
             " store from=%d to=%d some may wait for their producers",
             max(0, half.max_offset - done), done, half.max_offset,
         )  # fmt: skip
+    if not settings.stores_retries_once:
+        asking = [each.topic_name for each in ctx.tables.topics if dedup_window_ms(each.attributes)]
+        if asking:
+            log.warning(
+                "retries_stored_twice: dedupEntriesMax is 0, and %d topics ask for it, such as %s",
+                len(asking), asking[0],
+            )  # fmt: skip
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

@@ -9,6 +9,7 @@ from aerobee.broker.health.faults import Faults
 from aerobee.broker.room import Room, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
+from aerobee.broker.writing.firsts import Firsts
 from aerobee.broker.writing.hooks import BrokerHooks
 from aerobee.broker.writing.placing import HalfAppender
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
@@ -39,6 +40,7 @@ class Writing(Room):
         self.store_host = store_host
         self.hooks = BrokerHooks(queues.forget_checks)
         self.halves: HalfAppender | None = None  # for the fast path
+        self.firsts: Firsts | None = None  # of topics that store a retry once
         self._unwatch: list[Callable[[], object]] = []
 
     @classmethod

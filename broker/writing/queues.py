@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.writing.firsts import SeenKeys
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
@@ -81,7 +82,9 @@ class TopicQueues:
 
     A queue comes on the short list (`fast`) when the checked path has accepted a plain message for
     it; whatever could change a check's outcome calls `forget_checks`, and the next message is
-    checked again. So the fast path tests nothing that has not changed.
+    checked again. So the fast path tests nothing that has not changed. Queues of topics that store
+    a retry once are on a list of their own (`once`), for those who ask the keys of `watched` first,
+    where the topic has that number.
     """
 
     def __init__(self, store: MessageStore, style: AckStyle) -> None:
@@ -89,6 +92,8 @@ class TopicQueues:
         self._style = style
         self._queues: dict[tuple[str, int], TopicQueue] = {}
         self.fast: dict[str, list[TopicQueue | None]] = {}
+        self.once: dict[str, list[TopicQueue | None]] = {}
+        self.watched: dict[str, tuple[SeenKeys, int]] = {}
 
     def get(self, topic: str, queue_id: int) -> TopicQueue:
         """Return the queue, which is made when it is new."""
@@ -109,16 +114,18 @@ class TopicQueues:
         """
         if not topic.perm & broker_permission & Perm.WRITE or queue.name.startswith("%"):
             return
-        listed = self.fast.get(queue.name)
+        lists = self.once if queue.name in self.watched else self.fast
+        listed = lists.get(queue.name)
         if listed is None:  # a topic can have thousands that nobody sends to
             queues = max(topic.write_queue_nums, topic.read_queue_nums)
-            listed = self.fast[queue.name] = [None] * queues
+            listed = lists[queue.name] = [None] * queues
         if queue.queue_id < len(listed):
             listed[queue.queue_id] = queue
 
     def forget_checks(self) -> None:
         """Empty the short list: a topic, a permission or a setting has changed."""
         self.fast.clear()
+        self.once.clear()
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time."""
@@ -132,6 +139,7 @@ class TopicQueues:
     def drop_topic(self, topic: str, release: Callable[["TopicQueue"], None]) -> None:
         """Forget a deleted topic; `release` answers those who wait on its queues."""
         self.fast.pop(topic, None)
+        self.once.pop(topic, None)
         for key in [key for key in self._queues if key[0] == topic]:
             release(self._queues.pop(key))
 

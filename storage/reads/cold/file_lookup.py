@@ -45,10 +45,10 @@ class FileLookup:
         """Return the entries of one queue."""
         return FileEntries(self, queue)
 
-    def _entry(self, folder: Path, file_entries: int, offset: int) -> bytes:
+    def _entry(self, folder: Path, file_entries: int, offset: int, count: int = 1) -> bytes:
         base = offset // file_entries * file_entries
         path = folder / file_name(base * ENTRY_BYTES)
-        return self._pread(path, (offset - base) * ENTRY_BYTES, ENTRY_BYTES)
+        return self._pread(path, (offset - base) * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def _pread(self, path: Path, at: int, count: int) -> bytes:
         try:
@@ -69,6 +69,14 @@ class FileEntries:
         self._queue = queue
         self.min_offset = queue.min_offset
         self.max_offset = queue.max_offset
+
+    def run(self, offset: int, count: int) -> bytes:
+        """Return entries from one on: up to so many, as many as are in one file or in memory."""
+        queue = self._queue
+        if (at := offset - queue.in_files) >= 0:
+            return queue.tail[at * ENTRY_BYTES : (at + count) * ENTRY_BYTES]
+        count = min(count, -at, queue.file_entries - offset % queue.file_entries)
+        return self._lookup._entry(queue.folder, queue.file_entries, offset, count)
 
     def entry(self, offset: int) -> tuple[int, int, int]:
         """Return (position, record size, tags code), (0, 0, 0) of an entry that is gone."""

@@ -1,0 +1,158 @@
+"""What the log has of unique keys: the messages of topics, in the order of the log.
+
+All of it is read beside the loop, from the files alone.
+"""
+
+import heapq
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from aerobee.broker.rules.system_topics import TIMER_TOPIC
+from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.message.properties import Property, find_property
+from aerobee.remoting.message.record import Record, decode_record
+from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
+from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.queues.snapshot import QueueSnapshot
+from aerobee.storage.reads.cold.file_lookup import FileEntries, FileLookup
+from aerobee.storage.reads.search import offset_by_time
+
+log = logging.getLogger(__name__)
+
+ENTRIES_AT_ONCE: Final = 1000
+AHEAD_BYTES: Final = 64 << 10
+
+WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
+"""Where messages wait that were sent to another topic, which they name."""
+
+
+class Stored(NamedTuple):
+    """A message with a unique key that a producer has sent to a topic."""
+
+    topic: str
+    unique_key: str
+    position: int
+    stored_ms: int
+
+
+class ReplayedQueue(msgspec.Struct, frozen=True):
+    """One queue, as it was when the broker started."""
+
+    topic: str
+    entries: QueueSnapshot
+
+
+def replay(
+    lookup: FileLookup,
+    queues: Iterable[ReplayedQueue],
+    windows_ms: Mapping[str, int],
+    behind: int,
+    now_ms: int,
+) -> Iterator[Stored | None]:
+    """Yield the messages of the topics of `windows_ms` behind a position, and within their windows.
+
+    None stands for a record that is of no use, so that who takes some at a time never waits long.
+    What is damaged, or not given by the disk, can be nobody's first: it is passed over.
+    """
+    longest_ms = max(windows_ms.values(), default=0)
+    found = []
+    for queue in queues:
+        window_ms = windows_ms.get(queue.topic, longest_ms)
+        try:
+            begin = _begin(lookup, queue.entries, behind, now_ms - window_ms)
+        except OSError as error:
+            _tell(queue, error)
+            continue
+        if begin < queue.entries.max_offset:
+            found.append(_places(lookup, queue, begin))
+    ahead = ReadAhead(lookup)
+    for position, size in heapq.merge(*found):
+        record = ahead.record(position, size)
+        yield None if record is None else stored(record, windows_ms)
+
+
+class ReadAhead:
+    """Records of the log that are asked for in its order; what the disk does not give is none."""
+
+    def __init__(self, lookup: FileLookup) -> None:
+        self._lookup = lookup
+        self._begin = 0
+        self._data = b""
+
+    def record(self, position: int, size: int) -> Record | None:
+        """Return the record of an entry, without its body, None where there is none."""
+        at = position - self._begin
+        if not 0 <= at <= len(self._data) - size:
+            try:
+                self._data = self._lookup.read(position, max(size, AHEAD_BYTES))
+            except OSError as error:
+                log.warning("unique_key_not_read position=%d error=%s", position, error)
+                return None
+            self._begin, at = position, 0
+        try:
+            record = decode_record(self._data, at, body=False)
+        except CorruptRecord:
+            return None
+        return record if record.position == position else None
+
+
+def stored(record: Record, windows_ms: Mapping[str, int]) -> Stored | None:
+    """Return what a record says of unique keys, None where it is not what a producer has sent."""
+    properties, topic = record.properties, record.topic
+    if topic in WAITING_TOPICS:
+        topic = find_property(properties, Property.REAL_TOPIC) or ""
+        if find_property(properties, Property.TIMER_ROLL_TIMES) is not None:
+            return None  # it has waited before, and was stored again to go on
+    elif find_property(properties, DELIVERED_PROPERTY) is not None:
+        return None  # it was sent when it began to wait
+    unique_key = find_property(properties, Property.UNIQ_KEY)
+    if topic not in windows_ms or unique_key is None:
+        return None
+    return Stored(topic, unique_key, record.position, record.store_timestamp)
+
+
+def _begin(lookup: FileLookup, queue: QueueSnapshot, behind: int, since_ms: int) -> int:
+    """Return the first offset of what lies behind a position and was stored since a time."""
+    entries = lookup.entries(queue)
+    begin = _first_behind(entries, behind)
+    if begin < entries.max_offset:
+        begin = max(begin, offset_by_time(lookup, entries, since_ms))
+    return begin
+
+
+def _places(lookup: FileLookup, queue: ReplayedQueue, begin: int) -> Iterator[tuple[int, int]]:
+    """Yield position and size of the records that a queue names, from an offset on."""
+    entries, end = lookup.entries(queue.entries), queue.entries.max_offset
+    while begin < end:
+        try:
+            run = entries.run(begin, min(ENTRIES_AT_ONCE, end - begin))
+        except OSError as error:
+            _tell(queue, error)
+            return
+        whole = len(run) // ENTRY_BYTES
+        for position, size, _ in ENTRY.iter_unpack(run[: whole * ENTRY_BYTES]):
+            if 0 < size < BLANK_SIZE:
+                yield position, size
+        begin += max(1, whole)
+
+
+def _tell(queue: ReplayedQueue, error: OSError) -> None:
+    log.warning("unique_keys_not_read queue=%s error=%s", queue.entries.folder, error)
+
+
+def _first_behind(entries: FileEntries, behind: int) -> int:
+    """Return the first offset of a message that lies behind a position."""
+    low, high = entries.min_offset, entries.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        if entries.entry(middle)[0] <= behind:
+            low = middle + 1
+        else:
+            high = middle
+    return low
