@@ -23,9 +23,9 @@ class Dedup(Feature):
     """Topics with the attribute `aerobee.dedup.seconds`; switched off by `dedupEntriesMax=0`."""
 
     def __init__(self, parts: Parts) -> None:
-        settings, writing, topics = parts.live.current, parts.writing, parts.tables.topics
+        writing, topics = parts.writing, parts.tables.topics
         self._store = writing.store
-        self.firsts = TopicFirsts(settings, writing, parts.cold.lookups, wall_clock_ms)
+        self.firsts = TopicFirsts(parts.live, writing, parts.cold.lookups, wall_clock_ms)
         self._recovery = KeyRecovery(
             self._store, parts.cold.reads, parts.cold.lookups.files, self.firsts
         )

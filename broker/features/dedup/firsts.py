@@ -10,7 +10,7 @@ from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.compiled.choice import seen_keys
 from aerobee.broker.features.dedup.seen_keys import PythonSeenKeys
 from aerobee.broker.rules.attributes import dedup_window_ms
-from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.firsts import SeenKeys, key_of
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.bodies import TopicConfig
@@ -34,12 +34,12 @@ class TopicFirsts:
 
     def __init__(
         self,
-        settings: BrokerSettings,
+        live: Live,
         writing: Writing,
         lookups: Lookups,
         now_ms: Callable[[], int],
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._writing = writing
         self._lookups = lookups
         self.now_ms = now_ms
@@ -54,11 +54,10 @@ class TopicFirsts:
     def keys(self) -> SeenKeys:
         """The table of keys, made when it is first needed."""
         if self._keys is None:
-            entries_max, wanted = (
-                self._settings.dedup_entries_max,
-                self._settings.compiled_fast_path,
-            )
-            self._keys = seen_keys(entries_max, wanted=wanted) or PythonSeenKeys(entries_max)
+            settings = self._live.current
+            entries_max, wanted = settings.dedup_entries_max, settings.compiled_fast_path
+            compiled = seen_keys(entries_max, wanted=wanted)
+            self._keys = PythonSeenKeys(entries_max) if compiled is None else compiled
         return self._keys
 
     def follow(self, config: TopicConfig) -> None:

@@ -38,16 +38,16 @@ asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[
 @pytest.mark.parametrize(
     ("options", "rooms"),
     [
-        ((), "delays index timers transactions"),
-        (("messageDelayLevel=", "transactionEnable=false", "timerWheelEnable=false"), "index"),
-        (("transactionEnable=false", "messageIndexEnable=false"), "delays timers"),
+        ((), "dedup delays index timers transactions"),
+        (("messageDelayLevel=", "transactionEnable=false", "timerWheelEnable=false"), "dedup index"),
+        (("transactionEnable=false", "messageIndexEnable=false"), "dedup delays timers"),
         (
             ("enablePropertyFilter=true", "timerWheelEnable=false"),
-            "delays index sql92 transactions",
+            "dedup delays index sql92 transactions",
         ),
         (
-            ("messageDelayLevel=", "transactionEnable=false", "enablePropertyFilter=true"),
-            "index sql92 timers",
+            ("messageDelayLevel=", "dedupEntriesMax=0", "enablePropertyFilter=true"),
+            "index sql92 timers transactions",
         ),
     ],
 )
