@@ -29,6 +29,7 @@ CUT: Final = "aerobee.cut"  # ours: queues that a start cuts, until the disk has
 DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were deleted
 INDEX: Final = "index"  # files of keys, named by the time at which they were made
 INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
+EXPIRED: Final = "aerobee.expired"  # ours: where topics begin whose messages go before the log
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 

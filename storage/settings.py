@@ -50,11 +50,17 @@ class StoreSettings(msgspec.Struct, frozen=True):
     transfer_bytes_disk: int = 64 * KIB  # [maxTransferBytesOnMessageInDisk]
     memory_ratio: float = 0.40  # [accessMessageInMemoryMaxRatio] of the RAM counts as cached
     filter_scan_bytes: int = 16_000  # [maxFilterMessageSize] of queue entries looked at per read
-    disk_ratio_max: float = 0.90  # fuller than that: writes are refused
-    disk_ratio_force: float = 0.85  # fuller than that: the oldest files go, whatever their age
+    disk_ratio_max: float = 0.90  # [diskSpaceWarningLevelRatio]: fuller: writes are refused
+    # [diskSpaceCleanForciblyRatio]: fuller: the oldest files go; refused writes come back below
+    disk_ratio_force: float = 0.85
     disk_ratio_clean: float = 0.75  # [diskMaxUsedSpaceRatio]: expired files go at any hour
+    cleans_forcibly: bool = True  # [cleanFileForciblyEnable] whether files go before their time
     retention_hours: int = 72  # [fileReservedTime]
     delete_hours: tuple[int, ...] = (4,)  # [deleteWhen] local hours in which expired files go
+    log_bytes_max: int = 0  # of the whole log; above, the oldest files go; 0: no limit
+    clean_interval_ms: int = 10_000  # [cleanResourceInterval] between two looks
+    clean_files_max: int = 10  # [deleteFileBatchMax] files that go after one look
+    remove_interval_ms: int = 100  # [deleteCommitLogFilesInterval] between two files
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # [messageDelayLevel]
     open_files_wanted: int = 65_536  # the soft limit is raised to it, as far as is allowed
     spare_files_max: int = 1024  # or an eighth, is left to connections where maps are open files
@@ -75,6 +81,10 @@ class StoreSettings(msgspec.Struct, frozen=True):
             ("first_window_bytes", 4 * KIB),
             ("transfer_count_memory", 1),
             ("transfer_count_disk", 1),
+            ("log_bytes_max", 0),
+            ("clean_interval_ms", 1),
+            ("clean_files_max", 1),
+            ("remove_interval_ms", 0),
         ):
             if (value := getattr(self, name)) < least:
                 raise ValueError(f"{name} is {value}, allowed: {least} and more")

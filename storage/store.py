@@ -48,8 +48,6 @@ from aerobee.storage.upkeep.statistics import StoreStatistics, taken
 log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 60.0
-CLEAN_INTERVAL_S = 10.0
-CLEAN_DELAY_S = 60.0  # after a start, as in RocketMQ: groups may fetch what a full disk will cost
 
 
 class MessageStore:
@@ -62,7 +60,7 @@ class MessageStore:
         self.recovered = Recovered()
         self._open = self.aborted = False  # whoever was here before has not stopped cleanly
         self._progress_found: Progress | None = None
-        self._queues_flushed_at = self._clean_at = 0.0
+        self._queues_flushed_at = 0.0
         self._lock = StoreLock(self.files, settings.root)
         self._boot_note = BootNote(self.files, settings.root)
         self._doubt = Doubt(self.files, settings.root, self._boot_note)
@@ -121,7 +119,7 @@ class MessageStore:
         except BaseException:
             self._release()
             raise
-        self._open, self._clean_at = True, time.monotonic() + CLEAN_DELAY_S
+        self._open = True
 
     def _believe_disk(self) -> None:
         """Write anew what an earlier process did not sync; where that fails nothing is written.
@@ -200,7 +198,7 @@ class MessageStore:
         )
         self.flusher.start(trusted)
         self._writing.attempt()
-        self.retention.check_disk()
+        self.retention.start()
 
     def close(self) -> None:
         """Commit, flush everything, write the checkpoints, remove `abort`, let go of the lock."""
@@ -318,18 +316,19 @@ class MessageStore:
         """Return the queue numbers of every topic that has a queue."""
         return self.queues.topics()
 
-    def delete_topic(self, topic: str) -> bool:
-        """Remove a topic's queues; False if it has none. Its messages age with the log.
+    def delete_topic(self, *topics: str) -> bool:
+        """Remove the queues of topics; False if there are none. Their messages age with the log.
 
         Waits for one small sync. Errors: StoreReadOnly; OSError of the disk: nothing has changed.
         """
         if self.read_only:
             raise StoreReadOnly(f"the store {self.settings.root} is open for reading only")
-        doomed = self.queues.of_topics({topic})
+        doomed = self.queues.of_topics(topics)
         if doomed:
             self.checkpoints.withdraw()  # no proof may speak of what is gone
             self.flusher.note_again()  # what remains, also where the disk refuses
-            self.queues.deleted.add({topic}, self.commit_log.position, self.segments.begin)
+            at = {queue.topic: self.commit_log.position for queue in doomed}
+            self.queues.deleted.add(at, self.segments.begin)
             self.queues.delete(doomed)
             self.checkpoints.forget(doomed)
             self.flusher.forget(doomed)
@@ -355,12 +354,9 @@ class MessageStore:
             self.flusher.flush_queues()
         if self.commit_log.refusal is None and not self.flusher.lacks_room:  # queues come first
             self.allocator.tick(self.commit_log.position)
-        self.retention.tick()
         self.log_cache.tick()
-        if now >= self._clean_at:
-            self._clean_at = now + CLEAN_INTERVAL_S
-            if self.retention.clean(self.flusher.needed_from) and len(self._damage):
-                forget_damage_before(self._parts, self.segments.begin)
+        if self.retention.tick(now, self.flusher.needed_from) and len(self._damage):
+            forget_damage_before(self._parts, self.segments.begin)
 
     def _commit(self) -> None:
         """Write what is appended; whoever waits for a lost message is told by its own commit."""
@@ -370,7 +366,7 @@ class MessageStore:
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
         earliest_ms = self.earliest_store_time()
-        return taken(self._parts, self.commit_log, self.flusher, self.retention, earliest_ms)
+        return taken(self._parts, self.commit_log, self.flusher, self.retention.disk, earliest_ms)
 
     def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""

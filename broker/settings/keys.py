@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
@@ -21,6 +21,7 @@ from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.features.timers.keys import TimerKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
+from aerobee.broker.settings.retention_keys import RetentionKeys
 from aerobee.broker.settings.values import Milliseconds
 from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded, below_home
 from aerobee.remoting.message.layout import ENTRY_FIELDS
@@ -28,8 +29,6 @@ from aerobee.remoting.net.settings import CallingSettings
 from aerobee.remoting.words import TRACE_TOPIC
 from aerobee.storage.settings import StoreSettings
 
-_RATIO_MIN: Final = 10
-_RATIO_MAX: Final = 95
 _NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
 _REGION_CHARS_MAX: Final = 127
 
@@ -59,13 +58,7 @@ def _path_or_none(value: Any) -> Any:
     return None if isinstance(value, str) and not value.strip() else value
 
 
-def _nearest_ratio(value: int) -> int:
-    """Move a ratio into its limits, as RocketMQ does instead of refusing it."""
-    return min(max(value, _RATIO_MIN), _RATIO_MAX)
-
-
 Queues = Annotated[int, Field(ge=1, le=32767)]
-Ratio = Annotated[int, AfterValidator(_nearest_ratio), Field(ge=_RATIO_MIN, le=_RATIO_MAX)]
 
 
 class BrokerSettings(
@@ -73,6 +66,7 @@ class BrokerSettings(
     DelayKeys,
     IndexKeys,
     ReplyKeys,
+    RetentionKeys,
     Sql92Keys,
     TimerKeys,
     TransactionKeys,
@@ -209,14 +203,6 @@ class BrokerSettings(
     log_cache_bytes: AtStart[int] = Field(default=1536 << 20, ge=0)
     helper_process: AtStart[bool] = True  # ours: whether another process prepares them
     sync_flush_timeout: AtStart[Milliseconds] = 5000
-    file_reserved_time: Guarded[int] = Field(default=72, ge=1)  # hours
-    delete_when: Guarded[str] = Field(
-        default="04", pattern=r"^\s*0*(1?[0-9]|2[0-3])(\s*;\s*0*(1?[0-9]|2[0-3]))*[\s;]*$"
-    )  # hours of the day, as Integer.parseInt reads them
-    clean_file_forcibly_enable: Guarded[bool] = True  # false: a full disk makes nothing expire
-    disk_max_used_space_ratio: Guarded[Ratio] = 75
-    disk_space_clean_forcibly_ratio: Guarded[Ratio] = 85
-    disk_space_warning_level_ratio: Guarded[Ratio] = 90
 
     # Operation
     http_host: AtStart[Guarded[str]] = "127.0.0.1"
@@ -338,16 +324,8 @@ class BrokerSettings(
             transfer_bytes_disk=self.max_transfer_bytes_on_message_in_disk,
             memory_ratio=self.access_message_in_memory_max_ratio / 100,
             filter_scan_bytes=self.max_filter_message_size,
-            disk_ratio_max=self.disk_space_warning_level_ratio / 100,
-            disk_ratio_force=(
-                self.disk_space_clean_forcibly_ratio / 100
-                if self.clean_file_forcibly_enable
-                else 1.0
-            ),
-            disk_ratio_clean=self.disk_max_used_space_ratio / 100,
-            retention_hours=self.file_reserved_time,
-            delete_hours=tuple(int(hour) for hour in self.delete_when.split(";") if hour.strip()),
             delay_levels_ms=self.delay_levels_ms,
+            **self.retention_limits,
         )
 
     @property

@@ -166,11 +166,13 @@ HARMLESS: Final = {
         transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage
         warmMapedFileEnable writeWithoutMmap""",
     "when files go, in steps: the limits themselves work": """
-        cleanResourceInterval correctLogicMinOffsetForceInterval
-        correctLogicMinOffsetSleepInterval deleteCommitLogFilesInterval
-        deleteConsumeQueueFilesInterval deleteFileBatchMax destroyMapedFileIntervalForcibly
-        enableCleanExpiredOffset logicalDiskSpaceCleanForciblyThreshold maxBatchDeleteFilesNum
-        redeleteHangedFileInterval""",
+        correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
+        enableCleanExpiredOffset logicalDiskSpaceCleanForciblyThreshold
+        maxBatchDeleteFilesNum""",
+    "of files that are still read when they go: they are read to the end by who has them open": """
+        destroyMapedFileIntervalForcibly redeleteHangedFileInterval""",
+    "of queues' files, which go in slices of 5 ms of the loop's time instead of one by one": """
+        deleteConsumeQueueFilesInterval""",
     "reading old messages": """
         accessMessageInMemoryHotRatio cgColdReadThreshold coldCtrStrategyEnable
         coldDataFlowControlEnable coldDataScanEnable consumerFallbehindThreshold

@@ -53,6 +53,8 @@ def serves(ctx: Context, port: int) -> None:
                 "retries_stored_twice: dedupEntriesMax is 0, and %d topics ask for it, such as %s",
                 len(asking), asking[0],
             )  # fmt: skip
+    for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
+        log.warning("retention_is_short: %s", warning)
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

@@ -311,6 +311,15 @@ class ConsumeQueue(WrittenQueue):
                 self._pool.used(self, len(self._maps))
             self._files.remove(span.path)
 
+    def hide_before(self, position: int) -> None:
+        """Let `min_offset` be the first message at a position of the log, or behind it.
+
+        Its files stay, and so do entries that the disk may not have yet. OSError, and nothing has
+        changed, where the disk does not give an entry.
+        """
+        if position and self.min_offset < self.flushed_offset:
+            self.min_offset = min(self.first_from(position), self.flushed_offset)
+
     def distrust(self, offset: int) -> None:
         """Take what is behind `offset` as not yet on the disk: another process wrote it."""
         if offset < self.max_offset:

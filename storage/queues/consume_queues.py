@@ -16,6 +16,7 @@ from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.cut_ends import CutEnds
 from aerobee.storage.queues.deleted import Deleted
+from aerobee.storage.queues.expired import Expired
 from aerobee.storage.queues.files import remove_behind
 from aerobee.storage.queues.map_pool import MapPool
 from aerobee.storage.queues.mending_note import MendingNote
@@ -50,6 +51,7 @@ class ConsumeQueues:
         self.root = settings.root / CONSUME_QUEUE
         self._root_name = str(self.root)
         self.deleted = Deleted(files, settings.root)
+        self.expired = Expired(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         pool = MapPool(lambda: files.queue_maps_max)
         self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
@@ -66,6 +68,7 @@ class ConsumeQueues:
     def load(self, known: Mapping[tuple[str, int], int], *, stopped: bool = False) -> None:
         """Find the queues on disk and their ends; below the offsets in `known` all is sound."""
         self.deleted.load()
+        self.expired.load()
         with no_collections():
             self._load(known, stopped=stopped)
 

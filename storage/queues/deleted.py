@@ -5,71 +5,19 @@ again, they look like those of the topic that was made again since. The note say
 do not count. It is optional: without it the order of offsets tells as much as it can.
 """
 
-import logging
-from collections.abc import Collection
 from pathlib import Path
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.disk.replacing import put_file
 from aerobee.storage.layout import DELETED
-from aerobee.storage.proofs.progress import (
-    PROGRESS_BYTES_MAX,
-    Progress,
-    decode_progress,
-    encode_progress,
-)
-
-log = logging.getLogger(__name__)
+from aerobee.storage.proofs.progress import Progress
+from aerobee.storage.queues.topic_positions import TopicPositions
 
 
-class Deleted:
-    """Where the log ended when each topic was deleted, until the log has nothing older.
-
-    The file is a progress file, in which each topic has a queue 0 with that position.
-    """
+class Deleted(TopicPositions):
+    """Where the log ended when each topic was deleted, until the log has nothing older."""
 
     def __init__(self, files: Files, root: Path) -> None:
-        self._files = files
-        self._path = root / DELETED
-        self._positions: dict[str, int] = {}
-
-    def load(self) -> None:
-        """Read what the last writer left; a damaged file says nothing."""
-        data = self._files.read_all(self._path, PROGRESS_BYTES_MAX)
-        noted = decode_progress(data) if data else None
-        queues = noted.queues if noted is not None else {}
-        self._positions = {topic: position for (topic, _), position in queues.items()}
-
-    def before(self, topic: str) -> int:
-        """Return the position before which no record of a topic counts; 0: all of them do."""
-        return self._positions.get(topic, 0)
-
-    def add(self, topics: Collection[str], position: int, log_begin: int) -> None:
-        """Note, durably, that topics were deleted at a position; OSError: nothing has changed."""
-        kept = {name: at for name, at in self._positions.items() if at > log_begin}
-        self._replace(kept | dict.fromkeys(topics, position))
-
-    def settle(self, log_begin: int, log_end: int) -> None:
-        """Let the note be true of a log that has lost its end: what follows there is new.
-
-        To be called before anything is appended; OSError: nothing has changed.
-        """
-        settled = {
-            topic: min(position, log_end)
-            for topic, position in self._positions.items()
-            if position > log_begin
-        }
-        if settled != self._positions:
-            self._replace(settled)
-
-    def _replace(self, positions: dict[str, int]) -> None:
-        queues = {(topic, 0): position for topic, position in positions.items()}
-        put_file(self._files, self._path, encode_progress(Progress(0, 0, queues)))
-        self._positions = positions
-        try:
-            self._files.sync_directory(self._path.parent)
-        except OSError as error:  # it is there for all but a loss of power
-            log.error("deletion_not_synced path=%s error=%s", self._path, error)
+        super().__init__(files, root / DELETED)
 
     def still_true(self, progress: Progress | None) -> Progress | None:
         """Return a progress without what it says of topics that were deleted after it."""

@@ -119,6 +119,7 @@ class Recovery:
         self._truncate_queues(result.position)
         for queue in self._queues:
             queue.trim(self._segments.begin)
+            queue.hide_before(self._queues.expired.before(queue.topic))
         describe(self._table, self._queues, self._dispatcher.holes)
         result.entries = self._dispatcher.entries
         result.seconds = time.monotonic() - started

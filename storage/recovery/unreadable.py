@@ -24,6 +24,7 @@ from aerobee.storage.layout import (
     DELAYED,
     DELETED,
     DOUBT,
+    EXPIRED,
     MENDING,
     PROGRESS,
     is_file_name,
@@ -40,7 +41,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 QUEUE_FILES_MAX: Final = 100  # that one start sets aside
-NOTES: Final = (CHECKPOINT, PROGRESS, BOOT_NOTE, DELAYED, DAMAGE, MENDING, CUT, DELETED, DOUBT)
+NOTES: Final = (
+    CHECKPOINT, PROGRESS, BOOT_NOTE, DELAYED, DAMAGE, MENDING, CUT, DELETED, EXPIRED, DOUBT,
+)  # fmt: skip
 
 
 def persistently(read: Callable[[], T]) -> T:

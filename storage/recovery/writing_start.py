@@ -123,6 +123,7 @@ class WritingStart:
         if not self._noted:
             self._first_step()
             self._queues.deleted.settle(self._segments.begin, position)
+            self._queues.expired.settle(self._segments.begin, position)
             self._segments.sync_names()  # of a file that was made, and its maker killed
             self._write_abort()
             self._noted = True

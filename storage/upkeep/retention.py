@@ -1,137 +1,131 @@
-"""What may go and when: log files by age, or any when the disk fills, and their queue entries."""
+"""What may go and when: log files by age, by the log's size, or any when the disk fills."""
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
+from aerobee.storage.errors import StoreReadOnly
 from aerobee.storage.log.allocator import Allocator
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.parts import StoreParts
-from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.settings import StoreSettings
+from aerobee.storage.upkeep.disk_space import DiskSpace
+from aerobee.storage.upkeep.shortening import Shortening
+from aerobee.storage.upkeep.wall_time import WallTime
 
 log = logging.getLogger(__name__)
 
-FILES_PER_CLEAN: Final = 10  # so that removing many gigabytes does not stop the loop
-TRIM_S: Final = 0.005  # at a time: the first entries of ten thousand queues are in no memory
+START_DELAY_S: Final = 60.0  # as in RocketMQ: groups may fetch what a full disk will cost
+ORDERED_LOOKS: Final = 20  # that remove expired files at any hour, as in RocketMQ
+
+AGE: Final = "age"
+SIZE: Final = "size"
+DISK: Final = "disk"
 
 
 class Retention:
-    """Checks the disk and removes whole log files, oldest first (CleanCommitLogService).
+    """Removes whole log files, oldest first (CleanCommitLogService).
 
     Never removed: the file that is written, those behind it, and what the disk does not have yet.
-    Queues are shortened in the ticks that follow; until then who reads what is gone is told so.
+    The files of one look go one by one, remove_interval_ms apart, since each may hold the loop for
+    some milliseconds. Queues are shortened in the ticks that follow; until then who reads what is
+    gone is told so.
     """
 
-    def __init__(
-        self,
-        parts: StoreParts,
-        commit_log: CommitLog,
-        allocator: Allocator,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, parts: StoreParts, commit_log: CommitLog, allocator: Allocator) -> None:
+        self.disk = DiskSpace(parts, commit_log, allocator)
+        self.shortening = Shortening(parts)
+        self._queues = parts.queues
         self._files = parts.files
         self._log = commit_log
         self._segments = parts.segments
-        self._queues = parts.queues
-        self._allocator = allocator
+        self._queues_writable = parts.write
         self._settings = parts.settings
-        self._clock = clock
-        self.disk_used_ratio = 0.0
-        self._prepared_ratio = 0.0  # of the disk is prepared for the log and not used yet
-        self._full = self._unmeasured = False  # what was told last
+        self.time = WallTime()
         self.removed_files = 0
-        self._trims: deque[ConsumeQueue] = deque()  # queues that may name removed messages
+        self._ordered = 0  # looks that are still to remove expired files at any hour
+        self._to_go = 0  # files that may still go after the last look
+        self._look_s = self._next_s = 0.0
 
     def apply(self, settings: StoreSettings) -> None:
         """Take limits that were changed while the store is open."""
         self._settings = settings
+        self.disk.apply(settings)
 
-    def check_disk(self) -> None:
-        """Measure how full the disk is; above disk_ratio_max the log takes no messages.
+    def start(self) -> None:
+        """Look at the disk, and let nothing go within the first minute."""
+        self.disk.check()
+        self._look_s = time.monotonic() + START_DELAY_S
 
-        Space that is prepared and not used yet is ours to fill, so it counts as free; and no more
-        of it is prepared than up to that ratio, or queues would find no space for their files.
+    def tick(self, now_s: float, needed_from: int | None) -> int:
+        """Look at the disk, shorten queues, remove what is due; return how many files that were."""
+        self.disk.check()
+        self.shortening.go_on()
+        if now_s < self._look_s:
+            return self.go_on(needed_from)
+        self._look_s = now_s + self._settings.clean_interval_ms / 1000
+        return self.clean(needed_from)
+
+    def hide_before(self, positions: Mapping[str, int]) -> None:
+        """Let the queues of some topics begin at a position of the log, now and after any stop.
+
+        The records stay in the log until its files go. What the disk does not have yet is shown.
+        Queues follow in the ticks to come. Errors: StoreReadOnly; OSError of the disk: nothing has
+        changed.
         """
-        settings = self._settings
-        try:
-            self.disk_used_ratio = ratio = self._files.disk_used_ratio(settings.log_dir)
-            disk_bytes = self._files.disk_bytes(settings.log_dir)
-            prepared = self._segments.prepared_bytes(self._log.position)
-        except OSError as error:
-            if not self._unmeasured:
-                log.error("disk_check_failed path=%s error=%s", settings.log_dir, error)
-            self._unmeasured = True
-            return
-        if self._unmeasured:
-            log.info("disk_checked_again path=%s", settings.log_dir)
-        self._unmeasured = False
-        self._prepared_ratio = prepared / disk_bytes if disk_bytes else 0.0
-        room = prepared + int((settings.disk_ratio_max - ratio) * disk_bytes)
-        self._allocator.limit_window(room)
-        full = ratio - self._prepared_ratio > settings.disk_ratio_max
-        if full != self._full:
-            say, what = (log.error, "disk_full") if full else (log.info, "disk_has_room")
-            allowed, path = settings.disk_ratio_max, settings.log_dir
-            say(
-                "%s used=%.3f allowed=%.3f need_bytes=%d path=%s",
-                what, ratio, allowed, max(0, -room) if full else 0, path,
-            )  # fmt: skip
-            self._full = full
-        self._log.set_disk_full(full)
+        if not self._queues_writable:
+            raise StoreReadOnly("the store is open for reading only")
+        expired, flushed = self._queues.expired, self._log.flushed_position
+        later = {topic: min(at, flushed) for topic, at in positions.items()}
+        later = {topic: at for topic, at in later.items() if at > expired.before(topic)}
+        if later:
+            expired.add(later, self._segments.begin)
+        self.shortening.begin(self._queues.of_topics(positions))
+
+    def remove_expired_soon(self) -> None:
+        """Have the next twenty looks remove expired files at any hour."""
+        self._ordered = ORDERED_LOOKS
 
     def clean(self, needed_from: int | None = None) -> int:
-        """Remove what may go now; return how many log files that were.
+        """Look what may go, and begin to remove it; return how many log files went at once.
 
-        For want of disk space alone nothing from `needed_from` on (None: what the disk lacks).
+        For want of disk space, or of room in the log, alone nothing from `needed_from` on (None:
+        what the disk lacks).
         """
-        settings, now = self._settings, self._clock()
-        used = self.disk_used_ratio - self._prepared_ratio
-        forced = used > settings.disk_ratio_force
-        by_age = (
-            used > settings.disk_ratio_clean or time.localtime(now).tm_hour in settings.delete_hours
-        )
-        if not forced and not by_age:
-            return 0
-        removed = 0
-        while removed < FILES_PER_CLEAN and (segment := self._oldest_removable()) is not None:
-            needed = needed_from is not None and segment.end > needed_from
-            if (needed or not forced) and not self._expired(segment, now):
-                break
-            try:
-                path = self._segments.drop_first()
-            except OSError as error:  # tried again at the next look
-                log.error("log_file_not_removed file=%s error=%s", segment.path, error)
-                break
-            log.warning("log_file_removed file=%s forced=%s", path, forced)
-            removed += 1
-        if removed:
-            self.removed_files += removed
-            self._trims = deque(self._queues)
-            self.trim_some()
+        self._to_go, self._next_s = self._settings.clean_files_max, 0.0
+        removed = self.go_on(needed_from)
+        self._ordered = max(0, self._ordered - 1)
         return removed
 
-    def tick(self) -> None:
-        """Look at the disk, and go on shortening queues."""
-        self.check_disk()
-        self.trim_some()
-
-    def trim_some(self) -> bool:
-        """Shorten queues for TRIM_S, at least one; return whether some are left."""
-        until_s = time.monotonic() + TRIM_S
-        while self._trims:
-            queue = self._trims.popleft()
-            if self._queues.find(queue.topic, queue.queue_id) is queue:  # it was not deleted since
-                try:
-                    queue.trim(self._segments.begin)
-                except OSError as error:  # it goes on with the entries that it has
-                    log.error("queue_not_trimmed queue=%s error=%s", queue.directory, error)
-            if time.monotonic() >= until_s:
+    def go_on(self, needed_from: int | None = None) -> int:
+        """Remove what may still go after the last look, if it is time; return how many files."""
+        removed = 0
+        while self._to_go and time.monotonic() >= self._next_s:
+            segment, why = self._oldest_removable(), ""
+            if segment is not None:
+                why = self._why(segment, needed_from)
+            if segment is None or not why or not self._remove(segment, why):
+                self._to_go = 0
                 break
-        return bool(self._trims)
+            self._to_go -= 1
+            removed += 1
+            if self._settings.remove_interval_ms:
+                self._next_s = time.monotonic() + self._settings.remove_interval_ms / 1000
+        if removed:
+            self.removed_files += removed
+            self.shortening.begin()
+        return removed
+
+    def _remove(self, segment: Segment, why: str) -> bool:
+        try:
+            path = self._segments.drop_first()
+        except OSError as error:  # tried again at the next look
+            log.error("log_file_not_removed file=%s error=%s", segment.path, error)
+            return False
+        log.warning("log_file_removed file=%s because_of=%s", path, why)
+        return True
 
     def _oldest_removable(self) -> Segment | None:
         items = self._segments.items
@@ -139,8 +133,37 @@ class Retention:
             return items[0]
         return None
 
-    def _expired(self, segment: Segment, now: float) -> bool:
+    def _why(self, segment: Segment, needed_from: int | None) -> str:
+        """Say why the oldest file may go now, "" where it stays."""
+        settings, used = self._settings, self.disk.use.counted
+        forced = settings.cleans_forcibly and used > settings.disk_ratio_force
+        now_s = self.time.now()
+        at_any_hour = used > settings.disk_ratio_clean or forced or self._ordered
+        if (
+            now_s is not None
+            and (at_any_hour or time.localtime(now_s).tm_hour in settings.delete_hours)
+            and self._expired(segment, now_s)
+        ):
+            return AGE
+        if needed_from is not None and segment.end > needed_from:
+            return ""
+        if forced:
+            return DISK
+        bytes_max = settings.log_bytes_max
+        return SIZE if bytes_max and self._log.position - segment.base > bytes_max else ""
+
+    def _expired(self, segment: Segment, now_s: float) -> bool:
+        """Whether a file was written last before the time of retention.
+
+        One that was written in the future, by a clock that has been set back since, is as old as
+        the first one behind it that was not.
+        """
+        keep_from_s = now_s - self._settings.retention_hours * 3600
         try:
-            return self._files.modified(segment.path) < now - self._settings.retention_hours * 3600
+            for each in self._segments.items[self._segments.items.index(segment) :]:
+                written_s = self._files.modified(each.path)
+                if written_s <= now_s or each.end > self._log.flushed_position:
+                    return written_s < keep_from_s
         except OSError:
             return False
+        return False

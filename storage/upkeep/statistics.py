@@ -7,8 +7,8 @@ import msgspec
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog
     from aerobee.storage.parts import StoreParts
+    from aerobee.storage.upkeep.disk_space import DiskSpace
     from aerobee.storage.upkeep.flush import Flusher
-    from aerobee.storage.upkeep.retention import Retention
 
 
 class StoreStatistics(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ def taken(
     parts: "StoreParts",
     commit_log: "CommitLog",
     flusher: "Flusher",
-    retention: "Retention",
+    disk: "DiskSpace",
     earliest_ms: int | None,
 ) -> StoreStatistics:
     """Return what the parts of a store say at this moment; `earliest_ms` is its oldest message."""
@@ -52,7 +52,7 @@ def taken(
         fsyncs=flusher.fsyncs,
         log_fsyncs=flusher.log_fsyncs,
         sync_timeouts=flusher.timeouts,
-        disk_used_ratio=retention.disk_used_ratio,
+        disk_used_ratio=disk.use.ratio,
         writable=commit_log.writable,
         refusal=commit_log.refusal,
         earliest_store_timestamp=earliest_ms,

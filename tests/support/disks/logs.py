@@ -32,6 +32,7 @@ def small(root: Path, **changes: Any) -> StoreSettings:
         "disk_ratio_force": 1.0,
         "disk_ratio_clean": 1.0,
         "delete_hours": (),
+        "remove_interval_ms": 0,
     }
     return StoreSettings(**(values | changes))
 

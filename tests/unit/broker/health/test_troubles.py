@@ -170,7 +170,7 @@ async def test_a_disk_that_is_fuller_than_allowed_is_seen(
         store, used = live.broker.store, [0.5, 0.99, 0.99, 0.5, 0.5]
         monkeypatch.setattr(store.files, "disk_used_ratio", lambda path: used[0])
         while used:
-            store.retention.check_disk()
+            store.retention.disk.check()
             del used[0]
         full, room = (lines(caplog, what) for what in ("disk_full", "disk_has_room"))
         assert [record.levelno for record in full] == [logging.ERROR]
@@ -193,13 +193,13 @@ async def test_no_end_is_told_while_something_else_refuses(
         troubles = Troubles(store, lambda: 0.0)
         wanted = LogFull("no room", path=tmp_path / "file", need_bytes=1, queue=queue)
         troubles.met(wanted)
-        store.retention.check_disk()
+        store.retention.disk.check()
         for _ in range(3):
             troubles.look()
         assert not lines(caplog, "store_takes_again")
         troubles.met(wanted)
         used[0] = 0.5
-        store.retention.check_disk()
+        store.retention.disk.check()
         for _ in range(3):
             troubles.look()
         (told,) = lines(caplog, "store_takes_again")

@@ -317,10 +317,10 @@ async def test_limits_of_the_disk_change_while_it_is_open(
     store, update = live.broker.store, RequestCode.UPDATE_BROKER_CONFIG
     monkeypatch.setattr(store.files, "disk_used_ratio", lambda path: 0.5)
     await live.ask(update, body=b"diskSpaceWarningLevelRatio=40\n")
-    store.retention.check_disk()
+    store.retention.disk.check()
     assert not store.statistics().writable
     await live.ask(update, body=b"diskSpaceWarningLevelRatio=90\n")
-    store.retention.check_disk()
+    store.retention.disk.check()
     assert store.statistics().writable
 
 

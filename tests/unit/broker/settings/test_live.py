@@ -27,12 +27,14 @@ OTHERS = {
     "namesrvAddr": "127.0.0.1:1",
     "deleteWhen": "05",
     "regionId": "elsewhere",
+    "rocketmq.broker.diskSpaceCleanForciblyRatio": "0.5",
+    "rocketmq.broker.diskSpaceWarningLevelRatio": "0.6",
     "configBlackList": "configBlackList;brokerConfigPath;flushDiskType",
 }
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value
 TIMES = (
     "._next_sweep",
-    ".disk_used_ratio",
+    ".use",
     ".in_time_until_s",
 )  # what two brokers may have alike by chance
 LIVE = sorted(set(BrokerSettings.model_fields) - BrokerSettings.having(Trait.AT_START))
@@ -46,7 +48,7 @@ def other(settings: BrokerSettings, name: str) -> str:
     if isinstance(value, bool):
         return str(not value).lower()
     assert isinstance(value, int), f"no other value is known for {key}"
-    return str(value - 1 if value in (7, 6, 95) else value + 1)
+    return str(value - 1 if value in (7, 6, 85, 90, 95) else value + 1)
 
 
 async def change(live: LiveBroker, properties: dict[str, str]) -> str:

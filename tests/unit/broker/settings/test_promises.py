@@ -92,4 +92,5 @@ def test_a_disk_that_is_full_removes_nothing_where_that_is_said() -> None:
         options={"cleanFileForciblyEnable": "false"}, environ={}
     )
     assert not warnings
-    assert settings.store.disk_ratio_force == 1.0
+    assert not settings.store.cleans_forcibly
+    assert settings.store.disk_ratio_force == 0.85

@@ -14,6 +14,7 @@ from support.disks.refused_queues import RefusedQueues
 from aerobee.storage.errors import AppendRefused, LogFull, LogUnavailable
 from aerobee.storage.proofs.progress import read_progress
 from aerobee.storage.store import MessageStore
+from aerobee.storage.upkeep.wall_time import WallTime
 from aerobee.storage.verify import verify
 
 NO_ROOM = [errno.ENOSPC, errno.EDQUOT, errno.EROFS]
@@ -219,11 +220,11 @@ def test_a_full_disk_keeps_the_log_that_entries_come_from(
     store.flusher.flush_log()
     assert store.flusher.drain(5)
     assert len(store.segments.items) > fill_until
-    store.retention.check_disk()
+    store.retention.disk.check()
     for _ in range(3):
         store.retention.clean(store.flusher.needed_from)
     assert store.segments.begin <= position < store.segments.items[0].end
-    store.retention._clock = lambda: time.time() + 1e9
+    store.retention.time = WallTime(lambda: time.time() + 1e9)
     store.retention.clean(store.flusher.needed_from)
     assert store.segments.begin > position, "what is expired goes all the same"
     store.abandon()

@@ -238,14 +238,14 @@ def test_a_full_disk_takes_no_log_whose_entries_are_in_memory_alone(tmp_path: Pa
     store.flusher.flush_log()
     assert store.flusher.drain(5)
     store.apply(small(tmp_path, disk_ratio_force=0.0001, disk_ratio_clean=0.0001))
-    store.retention.check_disk()
+    store.retention.disk.check()
     assert store.retention.clean(store.flusher.needed_from) == 0
     store.abandon()
     store = opened(small(tmp_path))
     assert store.queue("orders", 7).max_offset == 8
     settle(store)
     store.retention.apply(small(tmp_path, disk_ratio_force=0.0001, disk_ratio_clean=0.0001))
-    store.retention.check_disk()
+    store.retention.disk.check()
     assert store.retention.clean(store.flusher.needed_from) > 0
     assert store.queue("orders", 7).max_offset == 8
     store.close()

@@ -1,0 +1,66 @@
+"""A note of ours with a position of the log for each of some topics."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.replacing import put_file
+from aerobee.storage.proofs.progress import (
+    PROGRESS_BYTES_MAX,
+    Progress,
+    decode_progress,
+    encode_progress,
+)
+
+log = logging.getLogger(__name__)
+
+
+class TopicPositions:
+    """Positions before which a topic's records do not count, until the log has nothing older.
+
+    The file is a progress file, in which each topic has a queue 0 with that position.
+    """
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self._path = path
+        self._positions: dict[str, int] = {}
+
+    def load(self) -> None:
+        """Read what the last writer left; a damaged file says nothing."""
+        data = self._files.read_all(self._path, PROGRESS_BYTES_MAX)
+        noted = decode_progress(data) if data else None
+        queues = noted.queues if noted is not None else {}
+        self._positions = {topic: position for (topic, _), position in queues.items()}
+
+    def before(self, topic: str) -> int:
+        """Return the position before which no record of a topic counts; 0: all of them do."""
+        return self._positions.get(topic, 0)
+
+    def add(self, positions: Mapping[str, int], log_begin: int) -> None:
+        """Note, durably, the positions of some topics; OSError: nothing has changed."""
+        kept = {name: at for name, at in self._positions.items() if at > log_begin}
+        self._replace({**kept, **positions})
+
+    def settle(self, log_begin: int, log_end: int) -> None:
+        """Let the note be true of a log that has lost its end: what follows there is new.
+
+        To be called before anything is appended; OSError: nothing has changed.
+        """
+        settled = {
+            topic: min(position, log_end)
+            for topic, position in self._positions.items()
+            if position > log_begin
+        }
+        if settled != self._positions:
+            self._replace(settled)
+
+    def _replace(self, positions: dict[str, int]) -> None:
+        queues = {(topic, 0): position for topic, position in positions.items()}
+        put_file(self._files, self._path, encode_progress(Progress(0, 0, queues)))
+        self._positions = positions
+        try:
+            self._files.sync_directory(self._path.parent)
+        except OSError as error:  # it is there for all but a loss of power
+            log.error("note_not_synced path=%s error=%s", self._path, error)
