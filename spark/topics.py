@@ -14,7 +14,6 @@ from typing import Final
 from aerobee.remoting.words import RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 from aerobee.spark.offsets import BrokerQueue
 
-LIGHT_QUEUE_PREFIX: Final = "%LMQ%"  # entries that point at other topics' records
 # how the names of all topics begin that may be left out: four bytes tell nearly all others apart
 SUSPECTS: Final = frozenset(
     name.encode()[:4] for name in (*SYSTEM_TOPICS, SYSTEM_PREFIX, RETRY_PREFIX)

@@ -4,6 +4,7 @@ from typing import Final
 
 from aerobee.broker.processors import (
     assignment,
+    cleaning,
     groups,
     heartbeat,
     inspection,
@@ -31,6 +32,7 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     locks.routes,
     assignment.routes,
     topics.routes,
+    cleaning.routes,
     groups.routes,
     query.routes,
     resets.routes,

@@ -1,5 +1,7 @@
-"""Topic administration: 17, 215 and 351 (AdminBrokerProcessor)."""
+"""Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
 
+import asyncio
+from collections.abc import Collection
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -10,7 +12,7 @@ from aerobee.broker.rules.attributes import (
     parse_edits,
 )
 from aerobee.broker.rules.names import check_topic
-from aerobee.broker.rules.system_topics import is_system_topic
+from aerobee.broker.rules.system_topics import is_system_topic, system_topic_names
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
 from aerobee.broker.writing.queues import TopicQueue
@@ -18,11 +20,13 @@ from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.topics import CreateTopicRequest, DeleteTopicRequest, TopicRequest
-from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
-from aerobee.remoting.words import RETRY_PREFIX
+from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
+from aerobee.remoting.words import LIGHT_QUEUE_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 
 routes: Routes[Context] = Routes("topics")
 
+TOPICS_PER_TURN: Final = 16  # each has some queues, and each of those some files
+PAUSE_S: Final = 0.005  # as long as a turn of the work, so that requests have half of the time
 QUEUES_MAX: Final = 32_767
 PERM_MAX: Final = 15
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
@@ -79,10 +83,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     if not topic.strip():
         raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     _check_system(ctx, topic)
-    if ctx.store.read_only:
-        raise RequestError(
-            ResponseCode.SERVICE_NOT_AVAILABLE, "the store is read-only: no topic can be deleted"
-        )
+    _check_writable(ctx)
     doomed = [topic]
     if ctx.settings.clear_retry_topic_when_delete_topic:
         for group in ctx.tables.offsets.groups_of(topic):
@@ -91,20 +92,11 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
                 if ctx.tables.topics.get(retry) is not None:
                     doomed.append(retry)
 
-    def release(queue: TopicQueue) -> None:
-        ctx.health.metrics.queue_gone(queue)
-        ctx.pulls.holds.release(queue)
-
     for name in doomed:
         try:
-            ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
+            _forget(ctx, [name])
         except OSError as error:
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
-        ctx.writing.queues.drop_topic(name, release)
-        ctx.tables.offsets.delete_topic(name)
-        ctx.tables.topics.delete(name)
-        ctx.cluster.announcements.drop(name)
-        ctx.health.metrics.forget(topic=name)
     try:
         await (
             ctx.tables.offsets.flush()
@@ -113,6 +105,52 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     except OSError as error:
         what = f"topic {topic} is deleted, but a restart may bring its name or offsets back"
         raise _refused(what, error) from None
+    return Reply()
+
+
+def _forget(ctx: Context, names: Collection[str]) -> None:
+    """Remove everything of some topics; OSError: the disk refuses, and nothing has changed."""
+
+    def release(queue: TopicQueue) -> None:
+        ctx.health.metrics.queue_gone(queue)
+        ctx.pulls.holds.release(queue)
+
+    ctx.store.delete_topic(*names)
+    for name in names:
+        ctx.writing.queues.drop_topic(name, release)
+        ctx.tables.offsets.delete_topic(name)
+        ctx.tables.topics.delete(name)
+        ctx.cluster.announcements.drop(name)
+        ctx.health.metrics.forget(topic=name)
+
+
+@routes.on(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader)
+async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Remove the queues, and committed offsets, of topics that the broker does not know.
+
+    Not those of system topics, nor light queues, which are in no table.
+    """
+    _check_writable(ctx)
+    system = system_topic_names(ctx.settings)
+
+    def is_unused(name: str) -> bool:
+        kept = name.startswith((SYSTEM_PREFIX, LIGHT_QUEUE_PREFIX)) or name in system
+        return not kept and ctx.tables.topics.get(name) is None
+
+    unused = [name for name in ctx.store.topics() if is_unused(name)]
+    for at in range(0, len(unused), TOPICS_PER_TURN):
+        names = [name for name in unused[at : at + TOPICS_PER_TURN] if is_unused(name)]
+        try:
+            _forget(ctx, names)
+        except OSError as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"{len(unused) - at} unused topics are left, beginning with {unused[at]}: the disk"
+                f" refuses: {error}; make room on it, or look after it, and clean again",
+            ) from None
+        await asyncio.sleep(PAUSE_S)
+    if unused:
+        await ctx.tables.offsets.flush()
     return Reply()
 
 
@@ -143,6 +181,13 @@ def _check_dedup(settings: BrokerSettings, value: str | None) -> None:
             ResponseCode.SYSTEM_ERROR,
             f"{DEDUP_SECONDS} must be less than what is kept, fileReservedTime is"
             f" {settings.file_reserved_time} hours",
+        )
+
+
+def _check_writable(ctx: Context) -> None:
+    if ctx.store.read_only:
+        raise RequestError(
+            ResponseCode.SERVICE_NOT_AVAILABLE, "the store is read-only: no topic can be deleted"
         )
 
 

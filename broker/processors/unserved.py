@@ -74,12 +74,9 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
     ADMIN: (
         Code.UPDATE_AND_CREATE_TOPIC_LIST,
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.VIEW_BROKER_STATS_DATA,
-        Code.CLEAN_UNUSED_TOPIC,
         Code.GET_BROKER_CONSUME_STATS,
         Code.QUERY_CONSUME_QUEUE,
-        Code.DELETE_EXPIRED_COMMITLOG,
     ),
     ACL_1: tuple(range(Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG + 1)),
     AUTH: tuple(range(Code.AUTH_CREATE_USER, Code.AUTH_LIST_ACL + 1)),

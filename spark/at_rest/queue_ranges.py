@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end
 from aerobee.spark.at_rest.log_files import LogSegment, list_segments
@@ -19,7 +20,7 @@ from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
 from aerobee.spark.offsets import QUEUE_ID_MAX, BrokerQueue, QueueRange
-from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
+from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, ProtocolError, RequestError, Unavailable
+from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.spark.errors import ClusterUnreachable, OptionError
 from aerobee.spark.network.cluster import BUSY_CODES, ConnectedCluster
 from aerobee.spark.offsets import BrokerQueue, Offsets, QueueRange
@@ -30,7 +31,7 @@ from aerobee.spark.options.values import near
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import ReplyBuffer, find_records
-from aerobee.spark.topics import ALL_TOPICS, LIGHT_QUEUE_PREFIX, TopicChoice
+from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
 log = logging.getLogger(__name__)
 

@@ -65,6 +65,9 @@ def steps(server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         ("keyValuePut", "a value"),
         ("keyValueList", "{admin-key=a value}"),
         ("keyValueDeleted", "{}"),
+        ("expiredQueuesCleaned", "true"),
+        ("unusedTopicsCleaned", "true"),
+        ("expiredLogDeleted", "true"),
         ("topicDeleted", "done"),
     ],
 )

@@ -39,6 +39,9 @@ public class Admin {
         groups(broker);
         configuration(broker);
         keyValues();
+        step("expiredQueuesCleaned", () -> admin.cleanExpiredConsumerQueueByAddr(broker));
+        step("unusedTopicsCleaned", () -> admin.cleanUnusedTopicByAddr(broker));
+        step("expiredLogDeleted", () -> admin.deleteExpiredCommitLogByAddr(broker));
         step("topicDeleted", () -> {
             admin.deleteTopicInBroker(Collections.singleton(broker), TOPIC);
             return "done";
