@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.remoting.codes import ResponseCode
@@ -12,6 +13,8 @@ from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.reads.search import Boundary, offset_by_time, record_bytes_at, stamp_of
 from aerobee.storage.store import MessageStore
+
+Found = TypeVar("Found")
 
 LOOKUPS = "look-ups of the broker"
 """Whose turn it is among the groups that wait for the disk."""
@@ -92,6 +95,14 @@ class Lookups:
         return await self._cold_reads.run(
             STATISTICS, lambda: [_store_time(lookup, at) for at in where]
         )
+
+    async def beside(self, look: Callable[[FileLookup], Found]) -> Found:
+        """Return what a longer look at the files finds, done by a thread that may wait for them.
+
+        Raises OSError where the disk refuses.
+        """
+        lookup = self.files()
+        return await self._cold_reads.run(STATISTICS, lambda: look(lookup))
 
     def files(self) -> FileLookup:
         """Return what is committed by now as another thread finds it in the files."""

@@ -38,6 +38,10 @@ FEATURES: Final = (
     Listed(
         "aerobee.broker.features.sql92.feature", lambda settings: settings.enable_property_filter
     ),
+    Listed(
+        "aerobee.broker.features.topic_retention.feature",
+        lambda settings: settings.topic_retention_enable,
+    ),
 )
 """Made of `Parts`, before what stands above them."""
 DOORS: Final = (

@@ -8,6 +8,7 @@ from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.rules.attributes import (
     DEDUP_SECONDS,
     MESSAGE_TYPE,
+    RETENTION_SECONDS,
     dedup_window_ms,
     parse_edits,
 )
@@ -56,6 +57,11 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
     _check_dedup(ctx.settings, edits.get("+" + DEDUP_SECONDS))
+    if not ctx.settings.topic_retention_enable and "+" + RETENTION_SECONDS in edits:
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"{RETENTION_SECONDS} is not obeyed here: topicRetentionEnable is false",
+        )
     config = ctx.tables.topics.update(
         TopicConfig(
             topic_name=header.topic,

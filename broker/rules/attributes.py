@@ -15,6 +15,9 @@ from aerobee.remoting.errors import RequestError
 MESSAGE_TYPE: Final = "message.type"
 DEDUP_SECONDS: Final = "aerobee.dedup.seconds"
 DEDUP_SECONDS_MAX: Final = 86_400
+RETENTION_SECONDS: Final = "aerobee.retention.seconds"
+"""How long a topic shows its messages, where that is less than the log keeps them; ours."""
+RETENTION_SECONDS_MAX: Final = 10 * 365 * 86_400
 
 
 class _Attribute(msgspec.Struct, frozen=True):
@@ -44,6 +47,16 @@ def _reserve_time(value: str) -> str | None:
     )
 
 
+def _in_range(least: int, most: int) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        fits = value.isascii() and value.isdecimal() and len(value) <= 18
+        if fits and least <= int(value) <= most:
+            return None
+        return f"value is not in range({least}, {most})"
+
+    return check
+
+
 TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
     "queue.type": _Attribute(False, _one_of("SimpleCQ", unserved="BatchCQ")),
     "cleanup.policy": _Attribute(False, _one_of("DELETE", unserved="COMPACTION")),
@@ -55,6 +68,7 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
     ),
     "reserve.time": _Attribute(True, _reserve_time),
     DEDUP_SECONDS: _Attribute(True, _dedup_seconds),
+    RETENTION_SECONDS: _Attribute(True, _in_range(1, RETENTION_SECONDS_MAX)),
 }
 
 

@@ -19,6 +19,7 @@ from aerobee.broker.features.index.keys import IndexKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.features.timers.keys import TimerKeys
+from aerobee.broker.features.topic_retention.keys import TopicRetentionKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.retention_keys import RetentionKeys
@@ -66,10 +67,11 @@ class BrokerSettings(
     DelayKeys,
     IndexKeys,
     ReplyKeys,
-    RetentionKeys,
     Sql92Keys,
     TimerKeys,
+    TopicRetentionKeys,
     TransactionKeys,
+    RetentionKeys,
     CallingSettings,
 ):
     """Settings of one broker process; frozen, a change at run time makes a new value.

@@ -14,6 +14,7 @@ WIDE: Final = {
     "Parts": "the rooms that a feature may be made of, side by side",
     "LitePullConsumer": "options that users write by name",
     "Parts": "the rooms that a feature may be made of, side by side",
+    "Parts": "the rooms that a feature may be made of",
     "PushConsumer": "options that users write by name",
     "PullConsumer": "options that users write by name",
     "TransactionProducer": "options that users write by name",

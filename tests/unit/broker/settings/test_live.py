@@ -34,7 +34,10 @@ OTHERS = {
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value
 TIMES = (
     "._next_sweep",
-    ".use",
+    ".use.ratio",
+    ".use.counted",
+    "._room_bytes",
+    ".log_cache._begin",
     ".in_time_until_s",
 )  # what two brokers may have alike by chance
 LIVE = sorted(set(BrokerSettings.model_fields) - BrokerSettings.having(Trait.AT_START))

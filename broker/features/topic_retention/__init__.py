@@ -1,0 +1,1 @@
+"""Topics whose messages go before the log does."""

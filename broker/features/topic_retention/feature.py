@@ -1,0 +1,118 @@
+"""Topics with a retention of their own as a feature: looks at them now and then."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from aerobee.broker.features.feature import Feature, Parts
+from aerobee.broker.features.topic_retention.kept_from import KeptFrom, kept_from
+from aerobee.broker.room import Sample, Work
+from aerobee.broker.rules.attributes import RETENTION_SECONDS
+from aerobee.broker.rules.system_topics import is_system_topic
+from aerobee.remoting.bodies import TopicConfig
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.upkeep.wall_time import WallTime
+
+log = logging.getLogger(__name__)
+
+QUEUES_PER_LOOK: Final = 64  # of one turn of a thread; other lookups come in between
+
+
+class TopicRetention(Feature):
+    """Moves queues past what their topic has kept for long enough; see README.md."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._live = parts.live
+        self._store = parts.writing.store
+        self._lookups = parts.cold.lookups
+        self._topics = parts.tables.topics
+        self._kept_s: dict[str, int] = {}
+        self._expired: dict[str, int] = {}  # messages, since the start
+        self._troubled = False
+        self.time = WallTime()
+        for config in self._topics:
+            self._follow(config)
+        self._topics.on_changed.append(self._follow)
+        self._topics.on_deleted.append(self._forget)
+
+    def background(self) -> Iterable[Work]:
+        """Look at the topics now and then."""
+        return (Work("topic retention", self._look_again),)
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of topics that have the attribute."""
+        return {
+            "aerobee_topic_retention_seconds": "How long a topic shows its messages, where it says",
+            "aerobee_topic_expired_messages_total": "Messages that went before their log files did",
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the times that hold, and how many messages went."""
+        for topic, kept_s in self._kept_s.items():
+            yield Sample("aerobee_topic_retention_seconds", kept_s, {"topic": topic})
+        for topic, count in self._expired.items():
+            yield Sample("aerobee_topic_expired_messages_total", count, {"topic": topic})
+
+    async def look(self) -> None:
+        """Move the queues of all such topics on; OSError: the disk refuses, and others follow."""
+        now_s = self.time.now()
+        if now_s is None or not self._live.current.topic_retention_enable:
+            return
+        if self._store.read_only:
+            return
+        failed: OSError | None = None
+        for topic, kept_s in list(self._kept_s.items()):
+            try:
+                await self._look_at(topic, int((now_s - kept_s) * 1000))
+            except OSError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    async def _look_at(self, topic: str, timestamp_ms: int) -> None:
+        store = self._store
+        queues = store.queues.of_topics({topic})
+        end = position = store.commit_log.flushed_position
+        expired = 0
+        for at in range(0, len(queues), QUEUES_PER_LOOK):
+            found = await self._kept_from(queues[at : at + QUEUES_PER_LOOK], timestamp_ms, end)
+            position = min(position, found.position)
+            expired += found.expired
+        if expired and topic in self._kept_s:  # it may have been deleted meanwhile
+            store.retention.hide_before({topic: position})
+            self._expired[topic] = self._expired.get(topic, 0) + expired
+            log.info("messages_expired topic=%s count=%d before=%d", topic, expired, position)
+
+    async def _kept_from(self, queues: list[ConsumeQueue], timestamp_ms: int, end: int) -> KeptFrom:
+        snapshots = [queue.snapshot() for queue in queues]
+        return await self._lookups.beside(
+            lambda lookup: kept_from(lookup, snapshots, timestamp_ms, end)
+        )
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._live.current.clean_resource_interval / 1000)
+            try:
+                await self.look()
+                self._troubled = False
+            except OSError as error:  # the next round tries again
+                if not self._troubled:
+                    log.error("topic_retention_failed error=%s", error)
+                self._troubled = True
+
+    def _follow(self, config: TopicConfig) -> None:
+        """Take what a topic says now; what has expired once stays so."""
+        name, value = config.topic_name, (config.attributes or {}).get(RETENTION_SECONDS, "")
+        if value.isdecimal() and int(value) and not is_system_topic(name, self._live.current):
+            self._kept_s[name] = int(value)
+        else:
+            self._forget(config)
+
+    def _forget(self, config: TopicConfig) -> None:
+        self._kept_s.pop(config.topic_name, None)
+        self._expired.pop(config.topic_name, None)
+
+
+make = TopicRetention
