@@ -30,6 +30,7 @@ DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were
 INDEX: Final = "index"  # files of keys, named by the time at which they were made
 INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
 EXPIRED: Final = "aerobee.expired"  # ours: where topics begin whose messages go before the log
+LIGHT: Final = "aerobee.light"  # ours: there once light queues have been filled
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 

@@ -62,6 +62,7 @@ class StoreSettings(msgspec.Struct, frozen=True):
     clean_files_max: int = 10  # [deleteFileBatchMax] files that go after one look
     remove_interval_ms: int = 100  # [deleteCommitLogFilesInterval] between two files
     delay_levels_ms: tuple[int, ...] = DELAY_LEVELS_MS  # [messageDelayLevel]
+    light_queues: bool = False  # [enableLmq, enableMultiDispatch] whether they may be filled
     open_files_wanted: int = 65_536  # the soft limit is raised to it, as far as is allowed
     spare_files_max: int = 1024  # or an eighth, is left to connections where maps are open files
 

@@ -24,11 +24,13 @@ from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.doubt import Doubt
 from aerobee.storage.proofs.progress import Progress, read_progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.queues.light import without_light
 from aerobee.storage.reads import search
 from aerobee.storage.reads.cold.fetching import Fetched
 from aerobee.storage.reads.reading import Gather, Reader, TagHashes
 from aerobee.storage.reads.results import Accept, ReadResult
 from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
+from aerobee.storage.recovery.light_queues import LightRecovery
 from aerobee.storage.recovery.quarantine import forget_damage_before, tell
 from aerobee.storage.recovery.recovery import Evidence, Recovered, Recovery
 from aerobee.storage.recovery.unreadable import (
@@ -168,13 +170,16 @@ class MessageStore:
         self.aborted = aborted = (root / ABORT).exists()
         damage = tuple(read_damage(files, root))
         self.queues.deleted.load()
-        self._progress_found = progress = self.queues.deleted.still_true(progress)
+        self._progress_found = self.queues.deleted.still_true(progress)
+        progress = without_light(self._progress_found)
         evidence = Evidence(
             aborted, checkpoint, progress, self._boot_note.read(), damage, self._boot_note.unheard()
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {}, stopped=not aborted)
         self.recovered = result = Recovery(self._parts, evidence).run()
+        if (light := LightRecovery(self._parts)).wanted:
+            result.entries += light.run(self._progress_found, result.begun_at, result.position)
         log.info(
             "store_recovered position=%d from=%d proof=%r records=%d entries=%d seconds=%.3f"
             " end=%r aborted=%s",

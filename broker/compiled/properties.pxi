@@ -17,11 +17,16 @@ cdef inline bint ends_with(
 cdef inline bint is_unusual(Bytes begin, Bytes end, unsigned char byte) noexcept nogil:
     """Say whether a word ends, or goes on, with this byte that a plain send does not have.
 
-    They are DEL, TRAN_ and POP_CK, wherever they stand; POP_ alone is declined, too.
+    They are DEL, TRAN_, POP_CK and INNER_MULTI_, wherever they stand; POP_ and MULTI_ alone are
+    declined, too.
     """
     if byte == c"L":
         return ends_with(begin, end, "DE", 2)
-    return ends_with(begin, end, "TRAN", 4) or ends_with(begin, end, "POP", 3)
+    return (
+        ends_with(begin, end, "TRAN", 4)
+        or ends_with(begin, end, "POP", 3)
+        or ends_with(begin, end, "MULTI", 5)
+    )
 
 
 cdef inline int hex_digit(unsigned char digit) noexcept nogil:

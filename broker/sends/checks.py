@@ -18,7 +18,7 @@ from aerobee.remoting.headers.send import AnySend
 from aerobee.remoting.message.batch import BatchedMessage, split_batch
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.net.routes import Request
-from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
+from aerobee.remoting.words import DLQ_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 
 
@@ -67,6 +67,12 @@ class SendChecks:
                 f"Sending message to topic[{header.topic}] is forbidden.",
             )
         known = self._topics.get(header.topic)
+        if settings.light_queues and header.topic.startswith(LIGHT_QUEUE_PREFIX):
+            raise RequestError(
+                ResponseCode.NO_PERMISSION,
+                f"Sending message to topic[{header.topic}] is forbidden: light queues get what"
+                f" names them in {Property.INNER_MULTI_DISPATCH}.",
+            )
         topic = known or self._create_topic(header)
         if header.queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
             raise RequestError(
@@ -117,7 +123,8 @@ class SendChecks:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"batch request does not support retry group {header.topic}",
             )
-        if len(body) > self._live.current.max_message_size:
+        settings = self._live.current
+        if len(body) > settings.max_message_size:
             raise self.illegal()
         self._check_inner_batch(checked.properties, header.sys_flag)
         messages = split_batch(body)
@@ -128,6 +135,11 @@ class SendChecks:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
                     "a batch holds a half message: send transactional messages one by one",
+                )
+            if settings.light_queues and Property.INNER_MULTI_DISPATCH in properties:
+                raise RequestError(
+                    ResponseCode.MESSAGE_ILLEGAL,
+                    "a batch holds a message for light queues: send such messages one by one",
                 )
             timed = any(name in properties for name in TIMER_PROPERTIES)
             if timed or delay_level(properties) or DELIVERED_PROPERTY in properties:

@@ -27,7 +27,8 @@ UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)
 UNUSUAL_PROPERTIES: Final = frozenset(
     {
         *TIMER_PROPERTIES, Property.DELAY, Property.TIMER_DEL_UNIQKEY, Property.TRAN_MSG,
-        Property.INNER_NUM, Property.POP_CK, DELIVERED_PROPERTY,
+        Property.INNER_NUM, Property.POP_CK, Property.INNER_MULTI_DISPATCH,
+        Property.INNER_MULTI_QUEUE_OFFSET, DELIVERED_PROPERTY,
         Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER,  # the broker's own
     }
 )  # fmt: skip
@@ -227,7 +228,12 @@ class FastSends:
             if properties and properties[-1] != 2:
                 properties += b"\x02"
             text = str(properties, "utf-8", "replace")
-            if "DEL" in text or "TRAN_" in text or len(properties) > PROPERTIES_BYTES_MAX:
+            if (
+                "DEL" in text
+                or "TRAN_" in text
+                or "MULTI_" in text
+                or len(properties) > PROPERTIES_BYTES_MAX
+            ):
                 return []
             messages.append(
                 (flag, body[at + BATCHED.size : body_end], properties, self._tags_code(text))

@@ -16,6 +16,7 @@ from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.index.keys import IndexKeys
+from aerobee.broker.features.light_queues.keys import LightQueueKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.features.timers.keys import TimerKeys
@@ -66,6 +67,7 @@ class BrokerSettings(
     DedupKeys,
     DelayKeys,
     IndexKeys,
+    LightQueueKeys,
     ReplyKeys,
     Sql92Keys,
     TimerKeys,
@@ -327,6 +329,7 @@ class BrokerSettings(
             memory_ratio=self.access_message_in_memory_max_ratio / 100,
             filter_scan_bytes=self.max_filter_message_size,
             delay_levels_ms=self.delay_levels_ms,
+            light_queues=self.light_queues,
             **self.retention_limits,
         )
 

@@ -55,12 +55,6 @@ PROMISES: Final = {
         ("",),
     ),
     # what becomes of a message
-    "enableLmq": Promise(
-        "light queues are not filled, who reads them would get nothing", "set it to false"
-    ),
-    "enableMultiDispatch": Promise(
-        "light queues are not filled, who reads them would get nothing", "set it to false"
-    ),
     "enabledAppendPropCRC": Promise(
         "properties get no checksum, bodies have one", "set it to false"
     ),
@@ -184,7 +178,7 @@ HARMLESS: Final = {
         compactionScheduleInternal enableCalcFilterBitMap enableCompaction enableConsumeQueueExt
         expectConsumerNumUseFilter filterDataCleanTimeSpan filterSupportRetry
         mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue maxConsumeQueueScan
-        maxErrorRateOfBloomFilter maxLmqConsumeQueueNum maxOffsetMapSize messageIndexSafe
+        maxErrorRateOfBloomFilter maxOffsetMapSize messageIndexSafe
         putMsgIndexHightWater sampleCountThreshold sampleSteps""",
     "of RocksDB, which nothing turns on": """
         bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin

@@ -67,7 +67,7 @@ class OffsetTable:
 
     def load(self) -> None:
         """Read consumerOffset.json, if there is one."""
-        stored = self.file.load(_decode)
+        stored = self.file.load(decode_offsets)
         if stored is not None:
             self._table = stored.offset_table
             self._stale = set(self._table)
@@ -245,5 +245,6 @@ class OffsetTable:
         self._pulled_count = sum(map(len, self.last_pulled.values()))
 
 
-def _decode(data: bytes) -> ConsumerOffsets:
+def decode_offsets(data: bytes) -> ConsumerOffsets:
+    """Read the text of consumerOffset.json, or of its like for light queues."""
     return decode_table(ConsumerOffsets, _BARE_NUMBER.sub(rb'\1"\2":', data))

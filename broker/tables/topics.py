@@ -20,7 +20,7 @@ from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.words import AUTO_CREATE_TOPIC
+from aerobee.remoting.words import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class TopicTable:
         self._table = {config.topic_name: config for config in system}
         self.auto_create = auto_create
         self.topics_max = topics_max
+        self.serves_light = False  # LmqTopicConfigManager: each name is a topic with one queue
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "topics.json", self.snapshot)
         self.file.mark()
@@ -67,8 +68,15 @@ class TopicTable:
                     self._put(config)
 
     def get(self, name: str) -> TopicConfig | None:
-        """Return a topic's configuration."""
-        return self._table.get(name)
+        """Return a topic's configuration; where light queues are served, that of any of them."""
+        config = self._table.get(name)
+        if config is None and self.serves_light and name.startswith(LIGHT_QUEUE_PREFIX):
+            return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
+        return config
+
+    def is_listed(self, name: str) -> bool:
+        """Whether the table has a topic of that name, which light queues are not."""
+        return name in self._table
 
     def __len__(self) -> int:
         return len(self._table)

@@ -95,9 +95,13 @@ class ConsumeStats(Body, frozen=True, kw_only=True):
 
 
 class ConsumerOffsets(Body, frozen=True, kw_only=True):
-    """Committed offsets by "topic@group" and queue (ConsumerOffsetSerializeWrapper.java)."""
+    """Committed offsets by "topic@group" and queue (ConsumerOffsetSerializeWrapper.java).
+
+    Of groups of light queues, which have one queue each, by "topic@group" alone; None elsewhere.
+    """
 
     offset_table: dict[str, dict[Int32, Int64]] = {}
+    lmq_offset_table: dict[str, Int64] | None = None
     data_version: DataVersion | None = None
 
 

@@ -211,6 +211,17 @@ class ConsumeQueue(WrittenQueue):
             self.changed = True
             self._access.changes.append(self)
 
+    def reserve(self) -> None:
+        """See that there is room for one more entry; raises as `extend` does."""
+        if self.max_offset >= self.limit:
+            self.extend()
+
+    def add(self, position: int, size: int, tags_code: int) -> None:
+        """Have one more entry, for which `reserve` has seen room."""
+        offset = self.max_offset
+        _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
+        self.max_offset = offset + 1
+
     def settle(self) -> None:
         """Take what there is as seen by the flusher: the next append is a change again."""
         self.changed = False

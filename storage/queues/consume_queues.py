@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
 
+from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_names
@@ -57,6 +58,7 @@ class ConsumeQueues:
         self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
         self._listed: frozenset[str] | None = None
         self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
+        self.light_names: list[tuple[str, int]] = []  # on the disk, not loaded with the others
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -75,6 +77,9 @@ class ConsumeQueues:
     def _load(self, known: Mapping[tuple[str, int], int], *, stopped: bool) -> None:
         bad: list[tuple[ConsumeQueue, StoreError]] = []
         for topic, queue_id in queue_names(self._settings.root):
+            if self.is_light(topic):
+                self.light_names.append((topic, queue_id))
+                continue
             queue = self.get(topic, queue_id)
             try:
                 queue.load(known.get((topic, queue_id), 0), stopped=stopped)
@@ -183,6 +188,10 @@ class ConsumeQueues:
             except (ValueError, AttributeError, TypeError):
                 self._listed = frozenset()
         return self._listed
+
+    def is_light(self, topic: str) -> bool:
+        """Whether a name is that of a light queue: the broker's table lists no topic so called."""
+        return topic.startswith(LIGHT_QUEUE_PREFIX) and topic not in self.listed_topics()
 
     def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
         """Return the queues of some topics."""

@@ -25,6 +25,7 @@ from aerobee.storage.layout import (
     DELETED,
     DOUBT,
     EXPIRED,
+    LIGHT,
     MENDING,
     PROGRESS,
     is_file_name,
@@ -42,7 +43,8 @@ T = TypeVar("T")
 
 QUEUE_FILES_MAX: Final = 100  # that one start sets aside
 NOTES: Final = (
-    CHECKPOINT, PROGRESS, BOOT_NOTE, DELAYED, DAMAGE, MENDING, CUT, DELETED, EXPIRED, DOUBT,
+    CHECKPOINT, PROGRESS, BOOT_NOTE, DELAYED, DAMAGE, MENDING, CUT, DELETED, EXPIRED, LIGHT,
+    DOUBT,
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Light queues (LMQ): further queues of messages that are stored once."""

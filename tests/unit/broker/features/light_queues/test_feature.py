@@ -1,0 +1,260 @@
+"""A message is stored once and read in every light queue that it names, after any stop."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.servers.live_broker import LiveBroker, live_broker
+from support.waiting import until
+
+from aerobee.broker.features.light_queues.feature import LightQueues
+from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import Record, iter_records
+from aerobee.storage.verify import verify
+
+ON = {"enable_lmq": True, "enable_multi_dispatch": True}
+SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+A, B = "%LMQ%a", "%LMQ%b"
+GROUP = "%LMQ%g"
+
+
+@asynccontextmanager
+async def light_broker(folder: Path, **settings: Any) -> AsyncIterator[LiveBroker]:
+    """A broker with light queues, and the group of a client."""
+    async with live_broker(folder, **(ON | settings)) as live:
+        await join(live)
+        yield live
+
+
+async def join(live: LiveBroker) -> None:
+    """Let a client be a consumer of both light queues."""
+    topics = [SubscriptionData(topic=topic, sub_string="*") for topic in (A, B, "t")]
+    consumer = ConsumerData(group_name=GROUP, subscription_data_set=topics)
+    beat = HeartbeatData(client_id="c", consumer_data_set=[consumer])
+    await live.ask(RequestCode.HEART_BEAT, body=beat)
+
+
+async def send(live: LiveBroker, body: bytes, *names: str, **more: str) -> Command:
+    """Send a message for light queues."""
+    properties = {"UNIQ_KEY": "K1", "WAIT": "true", "INNER_MULTI_DISPATCH": ",".join(names), **more}
+    text = "".join(f"{key}\x01{value}\x02" for key, value in properties.items() if value)
+    return await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"i": text}, body)
+
+
+async def pulled(live: LiveBroker, topic: str, offset: int = 0, hold_ms: int = 0) -> Command:
+    """Pull from a queue; wait for a message if asked to."""
+    fields = {
+        "consumerGroup": GROUP, "topic": topic, "queueId": 0, "queueOffset": offset,
+        "maxMsgNums": 32, "sysFlag": 2 if hold_ms else 0, "commitOffset": 0,
+        "suspendTimeoutMillis": hold_ms, "subVersion": 0,
+    }  # fmt: skip
+    return await live.ask(RequestCode.PULL_MESSAGE, fields)
+
+
+async def records(live: LiveBroker, topic: str, offset: int = 0) -> list[Record]:
+    """What a queue has."""
+    reply = await pulled(live, topic, offset)
+    return list(iter_records(reply.body)) if reply.code == ResponseCode.SUCCESS else []
+
+
+async def bodies(live: LiveBroker, topic: str) -> list[bytes]:
+    """The bodies of what a queue has."""
+    found: list[bytes] = []
+    while more := await records(live, topic, len(found)):
+        found += (bytes(each.body) for each in more)
+    return found
+
+
+async def test_one_record_is_read_in_many_queues(tmp_path: Path) -> None:
+    """It names its own topic and offset, and says which offsets it has elsewhere."""
+    async with light_broker(tmp_path) as live:
+        await send(live, b"plain")
+        assert (await send(live, b"one", A)).ext["queueOffset"] == "1"
+        assert (await send(live, b"two", A, B)).ext["queueOffset"] == "2"
+        assert await bodies(live, "t") == [b"plain", b"one", b"two"]
+        assert await bodies(live, A) == [b"one", b"two"]
+        (record,) = await records(live, B)
+        assert (record.topic, record.queue_id, record.queue_offset) == ("t", 0, 2)
+        properties = parse_properties(record.properties)
+        assert properties["INNER_MULTI_DISPATCH"] == f"{A},{B}"
+        assert properties["INNER_MULTI_QUEUE_OFFSET"] == "1,0"
+        assert "WAIT" not in properties
+        end = await live.ask(RequestCode.GET_MAX_OFFSET, {"topic": A, "queueId": 0})
+        assert end.ext["offset"] == "2"
+        listed = await live.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+        assert b'"%LMQ%a"' not in listed.body
+        feature = live.broker.features.find(LightQueues)
+        assert feature is not None
+        assert {each.name: each.value for each in feature.samples()} == {
+            "aerobee_light_queues": 2,
+            "aerobee_light_entries_total": 3,
+        }
+
+
+async def test_a_waiting_pull_gets_it_at_once(tmp_path: Path) -> None:
+    """A queue that nobody has filled yet can be waited on."""
+    async with light_broker(tmp_path) as live:
+        pool = type(live.pool)()
+        try:
+            fields = asyncio.ensure_future(pulled(live, A, hold_ms=10_000))
+            await until(lambda: live.broker.context.pulls.holds.count == 1)
+            await live.ask(
+                RequestCode.SEND_MESSAGE_V2,
+                SEND | {"i": f"UNIQ_KEY\x01K\x02INNER_MULTI_DISPATCH\x01{A}\x02"},
+                b"one",
+                pool=pool,
+            )
+            reply = await fields
+            assert [bytes(each.body) for each in iter_records(reply.body)] == [b"one"]
+        finally:
+            await pool.close()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "kill, nothing written out", "folders lost"])
+async def test_light_queues_are_whole_after_any_stop(tmp_path: Path, how: str) -> None:
+    """What memory had alone comes from the log, and what was lost, too."""
+    async with light_broker(tmp_path) as live:
+        for number in range(50):
+            await send(live, b"%d" % number, A, *([B] if number % 5 == 0 else []))
+        store = live.broker.store
+        if how != "kill, nothing written out":
+            await until(lambda: all(each.written == each.max_offset for each in store.queues))
+        for number in range(50, 60):
+            await send(live, b"%d" % number, A)
+        if how != "stop":
+            store.commit_log.commit()
+            store.abandon()
+    if how == "folders lost":
+        shutil.rmtree(tmp_path / "store" / "consumequeue" / A)
+    async with light_broker(tmp_path) as live:
+        expected = [b"%d" % number for number in range(60)]
+        assert await bodies(live, A) == expected
+        assert await bodies(live, B) == expected[:50:5]
+        await send(live, b"more", A, B)
+        assert (
+            parse_properties((await records(live, A, 60))[0].properties)["INNER_MULTI_QUEUE_OFFSET"]
+            == "60,10"
+        )
+    assert not verify(live.broker.settings.store).problems
+
+
+async def test_switched_off_nothing_is_lost_and_nothing_is_told(tmp_path: Path) -> None:
+    """Killed with entries in memory, started without the feature, and with it again."""
+    async with light_broker(tmp_path) as live:
+        for number in range(5):
+            await send(live, b"%d" % number, A)
+        live.broker.store.commit_log.commit()
+        live.broker.store.abandon()
+    async with live_broker(tmp_path) as live:
+        await join(live)
+        assert (await pulled(live, A)).code == ResponseCode.TOPIC_NOT_EXIST
+        assert (await send(live, b"later", A)).code == ResponseCode.SUCCESS
+        assert await bodies(live, "t") == [b"%d" % number for number in range(5)] + [b"later"]
+    async with light_broker(tmp_path) as live:
+        assert await bodies(live, A) == [b"%d" % number for number in range(5)]
+
+
+async def test_old_messages_go_from_light_queues_too(tmp_path: Path) -> None:
+    """Their entries lead into log files that are gone."""
+    async with light_broker(tmp_path, delete_commit_log_files_interval=0) as live:
+        for _ in range(40):
+            await send(live, b"x" * (64 << 10), A)
+        store = live.broker.store
+        await until(lambda: store.commit_log.flushed_position == store.commit_log.position)
+        for path in store.settings.log_dir.iterdir():
+            os.utime(path, (1e9, 1e9))
+        store.retention.remove_expired_soon()
+        assert store.retention.clean() == 2
+        while store.retention.shortening.go_on():
+            pass
+        queue = store.find_queue(A, 0)
+        assert queue is not None and 0 < queue.min_offset < queue.max_offset == 40
+        kept = queue.min_offset
+    async with light_broker(tmp_path) as live:
+        queue = live.broker.store.find_queue(A, 0)
+        assert queue is not None and (queue.min_offset, queue.max_offset) == (kept, 40)
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "code", "remark"),
+    [
+        ((A, "t2"), {}, ResponseCode.MESSAGE_ILLEGAL, "t2 is no light queue"),
+        (("%LMQ%a/b",), {}, ResponseCode.MESSAGE_ILLEGAL, "contains illegal characters"),
+        (("%LMQ%" + "x" * 200,), {}, ResponseCode.MESSAGE_ILLEGAL, "longer than"),
+        ((A,), {"DELAY": "3"}, ResponseCode.MESSAGE_ILLEGAL, "with a delay"),
+        (("%LMQ%1", "%LMQ%2", "%LMQ%3"), {}, ResponseCode.LMQ_QUOTA_EXCEEDED, "num exceeded"),
+    ],
+)
+async def test_what_cannot_be_filled_is_refused(
+    tmp_path: Path, names: tuple[str, ...], more: dict[str, str], code: int, remark: str
+) -> None:
+    """Whole: no queue has got an entry, the topic's own neither."""
+    async with light_broker(tmp_path, max_lmq_consume_queue_num=2) as live:
+        reply = await send(live, b"x", *names, **more)
+        assert reply.code == code
+        assert remark in (reply.remark or "")
+        assert await bodies(live, "t") == []
+        assert not any(queue.max_offset for queue in live.broker.store.queues)
+        assert (await send(live, b"x", A, B)).code == ResponseCode.SUCCESS
+
+
+async def test_names_count_once_and_offsets_are_the_brokers(tmp_path: Path) -> None:
+    """What a sender says of offsets is not stored."""
+    async with light_broker(tmp_path) as live:
+        await send(live, b"one", A, A, INNER_MULTI_QUEUE_OFFSET="7,8")
+        await send(live, b"two", INNER_MULTI_QUEUE_OFFSET="7")
+        (record,) = await records(live, A)
+        properties = parse_properties(record.properties)
+        assert properties["INNER_MULTI_DISPATCH"] == A
+        assert properties["INNER_MULTI_QUEUE_OFFSET"] == "0"
+        assert b"INNER_MULTI_QUEUE_OFFSET" not in (await records(live, "t"))[1].properties
+
+
+async def test_nobody_sends_to_a_light_queue_itself(tmp_path: Path) -> None:
+    """Its records would be of a topic that is in no table."""
+    async with light_broker(tmp_path) as live:
+        reply = await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"b": A}, b"x")
+        assert reply.code == ResponseCode.NO_PERMISSION
+
+
+async def test_offsets_are_where_rocketmq_looks(tmp_path: Path) -> None:
+    """Both files have them; the newer one wins at a start, never beyond a queue's end."""
+    commit = {"consumerGroup": GROUP, "topic": A, "queueId": 0, "commitOffset": 2}
+    path = tmp_path / "store" / "config" / "lmqConsumerOffset.json"
+    async with light_broker(tmp_path) as live:
+        for number in range(5):
+            await send(live, b"%d" % number, A)
+        await pulled(live, A)
+        assert (await live.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0
+    text = json.loads(path.read_text())
+    assert text["lmqOffsetTable"] == {f"{A}@{GROUP}": 2}
+    assert GROUP not in json.dumps(text["offsetTable"])
+    text["lmqOffsetTable"] = {f"{A}@{GROUP}": 4, f"{A}@%LMQ%other": 99}
+    text["offsetTable"]["t@plain"] = {"0": 3}
+    path.write_text(json.dumps(text))
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 10**9))
+    async with light_broker(tmp_path) as live:
+        offsets = live.broker.context.tables.offsets
+        assert offsets.committed(GROUP, A, 0) == 4
+        assert offsets.committed("%LMQ%other", A, 0) == 5
+        assert offsets.committed("plain", "t", 0) == 3
+
+
+async def test_a_topic_of_such_a_name_stays_a_topic(tmp_path: Path) -> None:
+    """Made while the feature was off: its queue is loaded as any other, and is no light one."""
+    async with live_broker(tmp_path) as live:
+        await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"b": A}, b"own")
+    async with light_broker(tmp_path) as live:
+        assert await bodies(live, A) == [b"own"]
+        reply = await send(live, b"x", A)
+        assert reply.code == ResponseCode.MESSAGE_ILLEGAL
+        assert "is a topic" in (reply.remark or "")
