@@ -138,7 +138,7 @@ class Broker:
         writing = Writing.over(asyncio.get_running_loop(), live, store, store_host, faults)
         front.watch(writing, faults)
         cold = Cold(live, store, writing.tick.commit_log)
-        pulls = Pulling(live, writing, tables, cold.reads, health)
+        pulls = Pulling(live, writing, tables, cold, health)
         consumers = Consumers(live, tables, writing.queues, pulls.holds, background)
         parts = Parts(live, writing, cold, health, consumers.members, tables)
         features = self.features.make(live, parts)

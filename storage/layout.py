@@ -31,10 +31,29 @@ INDEX: Final = "index"  # files of keys, named by the time at which they were ma
 INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
 EXPIRED: Final = "aerobee.expired"  # ours: where topics begin whose messages go before the log
 LIGHT: Final = "aerobee.light"  # ours: there once light queues have been filled
+COMPACTION_LOG: Final = "compaction/compactionLog"  # RocketMQ's copies of compaction topics
+COMPACTION_QUEUE: Final = "compaction/compactionCq"  # ... and where in them their records are
+COMPACTED: Final = "compaction/position-checkpoint"  # up to which offsets rounds have come
+COPIED: Final = "compaction/aerobee.copied"  # ours: up to which offsets copies are on the disk
+REMOVED: Final = "compaction/aerobee.removed"  # ours: copies of deleted topics, on their way out
+COMPACTING: Final = "compacting"  # within a queue's folder: what a round writes
+SWAP: Final = "aerobee.swap"  # ours, in there: the round is written, and takes the others' place
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 
 ENTRY_BYTES: Final = ENTRY_FIELDS.size  # of a ConsumeQueue file
+
+UNIT_FIELDS: Final = Layout(
+    position="q",
+    size="i",
+    tags_code="q",
+    store_timestamp="q",
+    first_offset="q",
+    messages="h",
+    compacted_offset="i",
+    reserved="i",
+)
+"""A unit of a compaction topic's queue: one record, and the offset of its first message."""
 
 BOOT_NOTE_FIELDS: Final = Layout(
     boot_id="36s",

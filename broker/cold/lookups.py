@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from aerobee.broker.cold.reads import ColdReads
+from aerobee.broker.cold.views import LOOKUPS, View, Views
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -16,9 +17,6 @@ from aerobee.storage.store import MessageStore
 
 Found = TypeVar("Found")
 
-LOOKUPS = "look-ups of the broker"
-"""Whose turn it is among the groups that wait for the disk."""
-
 STATISTICS = "statistics of the broker"
 """The same for what looks at many queues: single look-ups do not wait behind it."""
 
@@ -27,11 +25,16 @@ class Lookups:
     """Looks for a broker; `commit` writes what is pending, so that it is there to be found."""
 
     def __init__(
-        self, store: MessageStore, commit: Callable[[], object], cold_reads: ColdReads
+        self,
+        store: MessageStore,
+        commit: Callable[[], object],
+        cold_reads: ColdReads,
+        views: Views,
     ) -> None:
         self._store = store
         self._commit = commit
         self._cold_reads = cold_reads
+        self._views = views
 
     async def warm_record(self, position: int) -> None:
         """Return when the record at a position, if there is one, is in memory.
@@ -61,12 +64,21 @@ class Lookups:
     async def offset_of_time(
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
     ) -> int:
-        """Return the offset that a time stands for, see search.offset_by_time; some forty reads."""
+        """Return the offset that a time stands for, see search.offset_by_time; some forty reads.
+
+        Where older messages are kept beside the queue, they are looked at first.
+        """
         lookup = self.files()
         entries = lookup.entries(queue.snapshot())
-        return await self._cold_reads.run(
-            LOOKUPS, lambda: offset_by_time(lookup, entries, timestamp_ms, boundary)
-        )
+        view = self._views.find(queue.topic, queue.queue_id)
+
+        def look() -> int:
+            found = None if view is None else _in_view(view, timestamp_ms, boundary)
+            return (
+                offset_by_time(lookup, entries, timestamp_ms, boundary) if found is None else found
+            )
+
+        return await self._cold_reads.run(LOOKUPS, look)
 
     async def earliest_times(
         self, asked: dict[tuple[str, str], list[tuple[QueueSnapshot, int]]]
@@ -114,6 +126,14 @@ class Lookups:
             store.queues.root,
             store.settings.queue_file_entries,
         )
+
+
+def _in_view(view: View, timestamp_ms: int, boundary: Boundary) -> int | None:
+    """Return what a time stands for among the messages of a view, None where it is a later one."""
+    if boundary == "LOWER":
+        return view.first_since(timestamp_ms)
+    behind = view.first_since(timestamp_ms + 1)
+    return None if behind is None else max(behind - 1, 0)
 
 
 def _look(lookup: FileLookup, position: int) -> None:

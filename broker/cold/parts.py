@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.reads import ColdReads
+from aerobee.broker.cold.views import Views
 from aerobee.broker.room import Room, Sample
 from aerobee.broker.settings.live import Live
 from aerobee.storage.store import MessageStore
@@ -15,7 +16,8 @@ class Cold(Room):
 
     def __init__(self, live: Live, store: MessageStore, commit: Callable[[], object]) -> None:
         self.reads = ColdReads(asyncio.get_running_loop(), live)
-        self.lookups = Lookups(store, commit, self.reads)
+        self.views = Views(self.reads)
+        self.lookups = Lookups(store, commit, self.reads, self.views)
         self.on_closed = (self.reads.closed,)
 
     async def stop(self) -> None:

@@ -37,6 +37,9 @@ FEATURES: Final = (
     Listed("aerobee.broker.features.index.feature", lambda settings: settings.message_index_enable),
     Listed("aerobee.broker.features.dedup.feature", lambda settings: settings.stores_retries_once),
     Listed(
+        "aerobee.broker.features.compaction.feature", lambda settings: settings.enable_compaction
+    ),
+    Listed(
         "aerobee.broker.features.sql92.feature", lambda settings: settings.enable_property_filter
     ),
     Listed(

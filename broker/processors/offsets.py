@@ -135,10 +135,12 @@ def max_offset(ctx: Context, request: Request[MaxOffsetRequest]) -> Outcome:
 
 
 @routes.on(RequestCode.GET_MIN_OFFSET, MinOffsetRequest)
-def min_offset(ctx: Context, request: Request[MinOffsetRequest]) -> Outcome:
+async def min_offset(ctx: Context, request: Request[MinOffsetRequest]) -> Outcome:
     """Return the offset of the oldest message of one queue that can still be read."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
-    reply = OffsetReply(offset=0 if queue is None else queue.min_offset)
+    kept = None if queue is None else await ctx.cold.views.oldest(queue)
+    offset = 0 if queue is None else queue.min_offset
+    reply = OffsetReply(offset=offset if kept is None else min(kept[0], offset))
     return Reply(reply, remark="")  # RocketMQ's comes through RpcClientUtils, with an empty remark
 
 
@@ -147,6 +149,8 @@ async def earliest_store_time(ctx: Context, request: Request[EarliestStoreTimeRe
     """Return when the oldest message of one queue was stored, -1 where there is none."""
     queue = ctx.store.find_queue(request.header.topic, request.header.queue_id)
     oldest = -1 if queue is None else queue.min_offset
+    if queue is not None and (kept := await ctx.cold.views.oldest(queue)) is not None:
+        return TimestampReply(timestamp=kept[1])
     (time_ms,) = await ctx.cold.lookups.store_times([(queue, oldest)])
     return TimestampReply(timestamp=time_ms)
 

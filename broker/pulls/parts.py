@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Protocol
 
-from aerobee.broker.cold.reads import ColdReads
+from aerobee.broker.cold.parts import Cold
 from aerobee.broker.health.parts import Health
 from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
@@ -73,12 +73,13 @@ class Pulling(Room):
     server: PullProcessor
 
     def __init__(
-        self, live: Live, writing: Writing, tables: Tables, cold_reads: ColdReads, health: Health
+        self, live: Live, writing: Writing, tables: Tables, cold: Cold, health: Health
     ) -> None:
         self._live = live
         self.writing = writing
         self.tables = tables
-        self.cold_reads = cold_reads
+        self.cold_reads = cold.reads
+        self.views = cold.views
         self.hooks = writing.hooks
         self.metrics = health.metrics
         self.faults = health.faults

@@ -19,6 +19,15 @@ from aerobee.broker.pulls.replies import (
     refusal,
     reply_code,
 )
+from aerobee.broker.pulls.viewed import (
+    Found,
+    Unread,
+    UnreadError,
+    Viewed,
+    ViewRead,
+    ViewRequest,
+    fetch_for,
+)
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.hooks import PullEvent
 from aerobee.broker.writing.queues import TopicQueue
@@ -27,8 +36,6 @@ from aerobee.remoting.codes import PullSysFlag, ResponseCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.pull import PullMessageRequest
-from aerobee.storage.reads.cold.fetching import Fetched, fetch
-from aerobee.storage.reads.cold.request import ColdRead
 from aerobee.storage.reads.results import ReadResult, ReadStatus
 
 if TYPE_CHECKING:
@@ -80,6 +87,7 @@ class PullProcessor:
         self._settings = settings
         self._holds = parts.holds
         self._cold_reads = parts.cold_reads
+        self._views = parts.views
         self._store = store = parts.writing.store
         self._offsets = parts.tables.offsets
         self._handovers = parts.owners
@@ -131,7 +139,7 @@ class PullProcessor:
             ):
                 try:
                     result = self._read(pull, queue, wanted, key)
-                except ColdRead as cold:
+                except Unread as cold:
                     self._fetch(pull, queue, cold)
                     return None
             else:
@@ -171,7 +179,7 @@ class PullProcessor:
             if code == ResponseCode.PULL_NOT_FOUND and pull.offset != pull.header.queue_offset:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY  # unwanted messages were passed over
             frames = self._reply(pull, code, queue, result, topic, group)
-        except ColdRead as cold:
+        except Unread as cold:
             self._fetch_or_refuse(pull, queue, cold)
             return True
         except RequestError as error:
@@ -180,7 +188,7 @@ class PullProcessor:
         return True
 
     def _read_again(
-        self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None, fetched: Fetched | None
+        self, pull: Pull, queue: TopicQueue, wanted: MessageFilter | None, fetched: Found | None
     ) -> ReadResult:
         """Read for a pull that has waited, unless its queue has gone to somebody else."""
         header, handovers = pull.header, self._handovers
@@ -202,7 +210,7 @@ class PullProcessor:
             broadcasts.pulled(pull.connection, header, result.next_offset if sent_on else None)
         return code
 
-    def _fetch(self, pull: Pull, queue: TopicQueue, cold: ColdRead) -> None:
+    def _fetch(self, pull: Pull, queue: TopicQueue, cold: UnreadError) -> None:
         """Have what a pull reads fetched from the disk, and answer it then; RequestError if not."""
         pull.fetches += 1
         if pull.fetches > FETCHES_MAX:
@@ -210,21 +218,21 @@ class PullProcessor:
         connection, stored, files = pull.connection, queue.stored, self._store.files
         self._cold_reads.begin(
             pull.header.consumer_group,
-            lambda: fetch(files, cold.request),
+            lambda: fetch_for(files, cold),
             cold.request.memory_bytes + self._store.settings.message_bytes_max,
             lambda fetched, error: self._fetched(pull, stored, fetched, error),
             connection,
             lambda: not connection.closed,
         )
 
-    def _fetch_or_refuse(self, pull: Pull, queue: TopicQueue, cold: ColdRead) -> None:
+    def _fetch_or_refuse(self, pull: Pull, queue: TopicQueue, cold: UnreadError) -> None:
         try:
             self._fetch(pull, queue, cold)
         except RequestError as error:
             pull.connection.write(b"".join(refusal(pull, error)))
 
     def _fetched(
-        self, pull: Pull, stored: "ConsumeQueue", fetched: Fetched | None, error: Exception | None
+        self, pull: Pull, stored: "ConsumeQueue", fetched: Found | None, error: Exception | None
     ) -> None:
         """Answer a pull for which the disk was read; raises nothing."""
         if pull.connection.closed:
@@ -244,7 +252,7 @@ class PullProcessor:
                 fetched = None  # the queue was deleted, or made anew
             try:
                 result = self._read_again(pull, queue, wanted, fetched)
-            except ColdRead as cold:
+            except Unread as cold:
                 self._fetch_or_refuse(pull, queue, cold)
                 return
             broadcasts = self._broadcasts
@@ -291,7 +299,7 @@ class PullProcessor:
         queue: TopicQueue,
         wanted: MessageFilter | None,
         handed_over: GroupQueue | None,
-        fetched: Fetched | None = None,
+        fetched: Found | None = None,
     ) -> ReadResult:
         header, offsets = pull.header, self._offsets
         if offsets.resets:
@@ -311,6 +319,15 @@ class PullProcessor:
         if bytes_wish is not None and bytes_wish < bytes_max:
             bytes_max = bytes_wish  # RocketMQ's broker knows nothing of it
         count_max = min(header.max_msg_nums, self._count_max)
+        if (views := self._views).topics and header.topic in views.topics:
+            view = views.find(header.topic, header.queue_id)
+            if view is not None and pull.offset < view.end:
+                if not isinstance(fetched, Viewed):
+                    wish = ViewRequest(view, pull.offset, max(count_max, 1), bytes_max, wanted)
+                    raise ViewRead(wish)
+                return fetched.result(queue.stored.max_offset, accept)
+        if isinstance(fetched, Viewed):
+            fetched = None  # the queue has it itself
         return self._read_store(
             queue.stored, pull.offset, count_max, bytes_max, wanted, accept, self._gather, fetched
         )

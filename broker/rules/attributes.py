@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
@@ -18,6 +19,8 @@ DEDUP_SECONDS_MAX: Final = 86_400
 RETENTION_SECONDS: Final = "aerobee.retention.seconds"
 """How long a topic shows its messages, where that is less than the log keeps them; ours."""
 RETENTION_SECONDS_MAX: Final = 10 * 365 * 86_400
+CLEANUP_POLICY: Final = "cleanup.policy"
+COMPACTION: Final = "COMPACTION"
 
 
 class _Attribute(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ def _in_range(least: int, most: int) -> Callable[[str], str | None]:
 
 TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
     "queue.type": _Attribute(False, _one_of("SimpleCQ", unserved="BatchCQ")),
-    "cleanup.policy": _Attribute(False, _one_of("DELETE", unserved="COMPACTION")),
+    CLEANUP_POLICY: _Attribute(False, _one_of("DELETE", COMPACTION)),
     MESSAGE_TYPE: _Attribute(
         True,
         _one_of(
@@ -131,6 +134,11 @@ def apply_edits(
         else:
             result[key] = value
     return result
+
+
+def is_compacted(topic: TopicConfig) -> bool:
+    """Whether a topic keeps the latest message of each key, however old (CleanupPolicyUtils)."""
+    return topic.attributes.get(CLEANUP_POLICY) == COMPACTION
 
 
 def _refused(remark: str) -> RequestError:

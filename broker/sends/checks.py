@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from aerobee.broker.rules.attributes import is_compacted
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES, delay_level
 from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.remarks import further_details, topic_text
@@ -108,7 +109,10 @@ class SendChecks:
     def check_message(self, checked: Checked, body: bytes | memoryview) -> None:
         """Refuse (RequestError) one message that is not to be stored."""
         header = checked.header
-        if not body or len(body) > self._live.current.max_message_size:
+        compacted = is_compacted(checked.topic)
+        if compacted:
+            self._check_key(checked.properties)
+        if not (body or compacted) or len(body) > self._live.current.max_message_size:
             raise self.illegal()
         self._check_inner_batch(checked.properties, header.sys_flag)
         self._check_unserved(
@@ -127,9 +131,11 @@ class SendChecks:
         if len(body) > settings.max_message_size:
             raise self.illegal()
         self._check_inner_batch(checked.properties, header.sys_flag)
-        messages = split_batch(body)
+        messages, compacted = split_batch(body), is_compacted(checked.topic)
         for entry in messages:
             properties = parse_properties(entry.properties)
+            if compacted:
+                self._check_key(properties)
             self._check_unserved(header.topic, properties, header.sys_flag)
             if properties.get(Property.TRAN_MSG, "").lower() == "true":
                 raise RequestError(
@@ -150,6 +156,11 @@ class SendChecks:
         if not messages:
             raise self.illegal()
         return messages
+
+    def _check_key(self, properties: dict[str, str]) -> None:
+        """Refuse what a topic that keeps the latest of each key could not keep."""
+        if not properties.get(Property.KEYS, "").strip():
+            raise RequestError(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
 
     def _check_inner_batch(self, properties: dict[str, str], sys_flag: int) -> None:
         """Refuse what is for topics of queue type BatchCQ alone (HookUtils.checkInnerBatch)."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from aerobee.broker.features.dedup.keys import DedupKeys
+from aerobee.broker.features.compaction.keys import CompactionKeys
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.index.keys import IndexKeys
@@ -64,6 +65,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 
 
 class BrokerSettings(
+    CompactionKeys,
     DedupKeys,
     DelayKeys,
     IndexKeys,

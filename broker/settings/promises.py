@@ -82,7 +82,7 @@ HARMLESS: Final = {
         ackMessageThreadPoolNums ackThreadPoolQueueCapacity adminBrokerThreadPoolNums
         adminBrokerThreadPoolQueueCapacity batchDispatchRequestThreadPoolNums
         clientCallbackExecutorThreads clientManageThreadPoolNums
-        clientManagerThreadPoolQueueCapacity clientWorkerThreads compactionThreadNum
+        clientManagerThreadPoolQueueCapacity clientWorkerThreads
         consumerManageThreadPoolNums consumerManagerThreadPoolQueueCapacity
         disableCallbackExecutor disableNettyWorkerGroup dispatchCqThreads
         endTransactionPoolQueueCapacity endTransactionThreadPoolNums heartbeatThreadPoolNums
@@ -174,11 +174,10 @@ HARMLESS: Final = {
         enableNetWorkFlowControl globalColdReadThreshold pullBatchMaxMessageCount
         searchBcqByCacheEnable travelCqFileNumWhenGetMessage usePIDColdCtrStrategy""",
     "indexes and kinds of queues that are not made": """
-        bitMapLengthConsumeQueueExt compactionCqMappedFileSize compactionMappedFileSize
-        compactionScheduleInternal enableCalcFilterBitMap enableCompaction enableConsumeQueueExt
+        bitMapLengthConsumeQueueExt enableCalcFilterBitMap enableConsumeQueueExt
         expectConsumerNumUseFilter filterDataCleanTimeSpan filterSupportRetry
         mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue maxConsumeQueueScan
-        maxErrorRateOfBloomFilter maxOffsetMapSize messageIndexSafe
+        maxErrorRateOfBloomFilter messageIndexSafe
         putMsgIndexHightWater sampleCountThreshold sampleSteps""",
     "of RocksDB, which nothing turns on": """
         bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from aerobee.broker.rules.attributes import is_compacted
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.firsts import SeenKeys
 from aerobee.remoting.bodies import TopicConfig
@@ -110,9 +111,11 @@ class TopicQueues:
     def admit(self, queue: TopicQueue, topic: TopicConfig, broker_permission: int) -> None:
         """Put a queue on the short list: a plain message for it has passed every check.
 
-        Not where its topic or the broker is not to be written, nor where a group's topic has rules.
+        Not where its topic or the broker is not to be written, nor where topics have rules.
         """
         if not topic.perm & broker_permission & Perm.WRITE or queue.name.startswith("%"):
+            return
+        if is_compacted(topic):
             return
         lists = self.once if queue.name in self.watched else self.fast
         listed = lists.get(queue.name)

@@ -28,10 +28,10 @@ DISK: Final = "disk"
 class Retention:
     """Removes whole log files, oldest first (CleanCommitLogService).
 
-    Never removed: the file that is written, those behind it, and what the disk does not have yet.
-    The files of one look go one by one, remove_interval_ms apart, since each may hold the loop for
-    some milliseconds. Queues are shortened in the ticks that follow; until then who reads what is
-    gone is told so.
+    Never removed: the file that is written, those behind it, what the disk does not have yet, and
+    what `kept_from` says that others have still to copy. The files of one look go one by one,
+    remove_interval_ms apart, since each may hold the loop for some milliseconds. Queues are
+    shortened in the ticks that follow; until then who reads what is gone is told so.
     """
 
     def __init__(self, parts: StoreParts, commit_log: CommitLog, allocator: Allocator) -> None:
@@ -45,6 +45,7 @@ class Retention:
         self._settings = parts.settings
         self.time = WallTime()
         self.removed_files = 0
+        self.kept_from: Callable[[], int] | None = None  # a position; behind it nothing goes
         self._ordered = 0  # looks that are still to remove expired files at any hour
         self._to_go = 0  # files that may still go after the last look
         self._look_s = self._next_s = 0.0
@@ -101,10 +102,10 @@ class Retention:
 
     def go_on(self, needed_from: int | None = None) -> int:
         """Remove what may still go after the last look, if it is time; return how many files."""
-        removed = 0
+        removed, kept_from = 0, None if self.kept_from is None else self.kept_from()
         while self._to_go and time.monotonic() >= self._next_s:
             segment, why = self._oldest_removable(), ""
-            if segment is not None:
+            if segment is not None and (kept_from is None or segment.end <= kept_from):
                 why = self._why(segment, needed_from)
             if segment is None or not why or not self._remove(segment, why):
                 self._to_go = 0

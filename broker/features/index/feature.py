@@ -39,7 +39,7 @@ class MessageIndex(Feature):
         if self._store.read_only:
             self.indexing.error = "the store is open for reading only"
             return
-        self._store.checkpoints.before_last = self._finish
+        self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()
 
     def close(self) -> OSError | None:

@@ -1,0 +1,1 @@
+"""Compaction topics: of each key the latest message, however old."""

@@ -1,0 +1,205 @@
+"""Compaction topics as a feature: what is copied when, what pulls read, and who is told of it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from aerobee.broker.features.compaction.copying import Copying
+from aerobee.broker.features.compaction.pacing import Threads
+from aerobee.broker.features.compaction.schedule import Schedule
+from aerobee.broker.features.compaction.views import CopyView
+from aerobee.broker.features.feature import Feature, Parts
+from aerobee.broker.room import Sample, Work
+from aerobee.broker.rules.attributes import is_compacted
+from aerobee.remoting.bodies import TopicConfig
+from aerobee.storage.compaction.copied_queue import CopiedQueue
+from aerobee.storage.compaction.copies import Copies
+from aerobee.storage.compaction.units import CompactionSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.5
+SYNC_S: Final = 10.0
+LAST_COPIES_S: Final = 30.0  # a stop takes no longer for them
+QueueName = tuple[str, int]
+
+
+class Compaction(Feature):
+    """Topics with `cleanup.policy=COMPACTION`; switched off by `enableCompaction=false`."""
+
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.live.current
+        self._store = store = parts.writing.store
+        self._topics = parts.tables.topics
+        self._kept = {each.topic_name for each in self._topics if is_compacted(each)}
+        self._leaving: set[str] = set()  # topics whose copies are being removed
+        sizes = CompactionSettings(
+            file_bytes_wanted=settings.compaction_mapped_file_size,
+            unit_file_bytes_wanted=settings.compaction_cq_mapped_file_size,
+            map_bytes_max=settings.max_offset_map_size,
+            rounds_max=settings.rounds_max,
+        )
+        self.copies = Copies(store.files, store.settings.root, sizes)
+        self._thread = Threads(1)
+        self.copying = Copying(store, self.copies, self._names, self._run)
+        self.schedule = Schedule(parts.live, store, self.copies, self._names)
+        self.passed_over = 0
+        self._syncing = False
+        if not store.read_only:
+            store.retention.kept_from = self.copying.kept_from
+            store.checkpoints.before_last.append(self._copy_the_rest)
+        parts.cold.views.use(self)
+        self._topics.on_changed.append(self._topic_changed)
+        self._topics.on_deleted.append(self._topic_deleted)
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics that keep the latest message of each key."""
+        return self._kept
+
+    def view(self, topic: str, queue_id: int) -> CopyView | None:
+        """Return what there is of a queue beside it."""
+        queue = self._store.find_queue(topic, queue_id)
+        if queue is None or topic in self._leaving:
+            return None
+        return CopyView(self.copies.queue(topic, queue_id), queue.max_offset, self._passed)
+
+    def background(self) -> Iterable[Work]:
+        """Copy, have the disk take it, and run rounds."""
+        if self._store.read_only:
+            return ()
+        return (
+            Work("compaction copies", self.copying.look, LOOK_S),
+            Work("compaction syncs", self._sync, SYNC_S),
+            Work("compaction rounds", self.schedule.look, LOOK_S),
+        )
+
+    async def stop(self) -> None:
+        """Begin nothing more, and wait for what writes copies."""
+        self.schedule.close()
+        try:
+            async with asyncio.timeout(LAST_COPIES_S):
+                await self.schedule.idle()
+                await self._thread.idle()
+        except TimeoutError:
+            log.error("compaction_threads_stay seconds=%.0f", LAST_COPIES_S)
+        self._thread.close()
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell of copies and rounds."""
+        return {
+            "aerobee_compaction_topics": "Topics that keep the latest message of each key",
+            "aerobee_compaction_queues_behind": "Their queues with messages not yet safely copied",
+            "aerobee_compaction_queues_failing": "Their queues whose copies the disk refuses",
+            "aerobee_compaction_rounds_total": "Rounds that have rewritten a copy",
+            "aerobee_compaction_rounds_failed_total": "Rounds that failed; the copy is as it was",
+            "aerobee_compaction_dropped_total": "Messages left out as not their key's latest",
+            "aerobee_compaction_damaged_total": "Records of copies that were damaged",
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield their numbers."""
+        yield Sample("aerobee_compaction_topics", len(self.topics))
+        yield Sample("aerobee_compaction_queues_behind", self.copying.behind)
+        yield Sample("aerobee_compaction_queues_failing", len(self.copying.failures))
+        yield Sample("aerobee_compaction_rounds_total", self.schedule.rounds)
+        yield Sample("aerobee_compaction_rounds_failed_total", self.schedule.failed)
+        yield Sample("aerobee_compaction_dropped_total", self.schedule.dropped)
+        yield Sample("aerobee_compaction_damaged_total", self.schedule.damaged + self.passed_over)
+
+    def _names(self) -> Iterator[QueueName]:
+        """Yield the queues of these topics."""
+        for topic in list(self._kept):
+            config = self._topics.get(topic)
+            if config is not None and topic not in self._leaving:
+                for number in range(max(config.write_queue_nums, config.read_queue_nums)):
+                    yield topic, number
+
+    def _run(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+        if not self._thread.run(work, lambda _, error: done(error)):
+            done(OSError("no thread can be had"))
+
+    def _passed(self, count: int) -> None:
+        self.passed_over += count
+
+    async def _sync(self) -> None:
+        """Have the disk take what was copied, and note it; the log needs to keep less then."""
+        dirty = self.copying.dirty()
+        if dirty and not self._syncing:
+            self._syncing = True
+            self._run(lambda: self._sync_all(dirty), self._synced)
+
+    def _sync_all(self, dirty: list[tuple[QueueName, CopiedQueue]]) -> None:
+        ends = {}
+        for name, copy in dirty:
+            if not copy.gone:
+                ends[name] = copy.sync()
+        self.copies.note_copied(ends)
+
+    def _synced(self, error: Exception | None) -> None:
+        self._syncing = False
+        if error is not None:
+            log.error("compaction_sync_failed error=%s", error)
+        self.copying.synced()
+
+    def _copy_the_rest(self) -> None:
+        """Copy what is left while the store closes, so that RocketMQ finds all of it."""
+        until_s, behind = time.monotonic() + LAST_COPIES_S, 0
+        dirty: list[tuple[QueueName, CopiedQueue]] = []
+        for name in self._names():
+            try:
+                before = -1
+                while (job := self.copying.job(name)) is not None and job.copy.end > before:
+                    before = job.copy.end
+                    if time.monotonic() > until_s:
+                        break
+                    job.run()
+                behind += self.copying.job(name) is not None
+            except Exception as error:  # noqa: BLE001  others are copied all the same
+                behind += 1
+                log.error("compaction_copy_failed topic=%s queue=%d error=%s", *name, error)
+            copy = self.copies.queue(*name)
+            if copy.loaded and copy.end > copy.synced_end:
+                dirty.append((name, copy))
+        try:
+            if dirty:
+                self._sync_all(dirty)
+        except OSError as error:
+            log.error("compaction_sync_failed error=%s", error)
+        if behind:
+            log.warning("compaction_copies_behind queues=%d", behind)
+
+    def _topic_changed(self, config: TopicConfig) -> None:
+        name = config.topic_name
+        if not is_compacted(config) or name in self._kept:
+            return
+        if self.copies.has(name):  # of a topic that was deleted when a broker was killed
+            self._remove(name)
+        self._kept.add(name)
+
+    def _topic_deleted(self, config: TopicConfig) -> None:
+        name = config.topic_name
+        if name in self._kept:
+            self._kept.discard(name)
+            self.copying.forget(name)
+            self._remove(name)
+
+    def _remove(self, topic: str) -> None:
+        """Remove a topic's copies; a new topic so called is copied from when they are gone."""
+        self._leaving.add(topic)
+        queues = self.copies.drop(topic)
+
+        def removed(error: Exception | None) -> None:
+            self.copies.drop(topic)
+            if error is None:
+                self._leaving.discard(topic)
+            else:  # nothing is copied or read of a topic so called until a start has removed them
+                log.error("compaction_copies_not_removed topic=%s error=%s", topic, error)
+
+        self._run(lambda: self.copies.remove(topic, queues), removed)
+
+
+make = Compaction

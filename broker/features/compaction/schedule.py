@@ -1,0 +1,114 @@
+"""When each queue has its round, and what came of it."""
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from aerobee.broker.features.compaction.pacing import Pacer, Stopped, Threads
+from aerobee.broker.settings.live import Live
+from aerobee.storage.compaction.copied_queue import CopiedQueue, Gone
+from aerobee.storage.compaction.copies import Copies
+from aerobee.storage.compaction.rounds import KEY_BYTES, RoundResult, compact
+from aerobee.storage.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+QueueName = tuple[str, int]
+
+
+class Schedule:
+    """Has each queue looked at once in `compactionScheduleInternal` and a random part of it.
+
+    A round takes a thread, of which there are `compactionThreadNum`; queues wait for one in turn.
+    """
+
+    def __init__(
+        self,
+        live: Live,
+        store: MessageStore,
+        copies: Copies,
+        names: Callable[[], Iterator[QueueName]],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._copies = copies
+        self._names = names
+        self._clock_s = clock_s
+        self._threads = Threads(copies.settings.rounds_max)
+        self._waiting: deque[QueueName] = deque()
+        self._under_way: set[QueueName] = set()
+        self._due_s = clock_s() + self._interval_s()
+        self.rounds = self.failed = self.dropped = self.damaged = 0
+
+    def look(self) -> None:
+        """Begin what is due; to be called now and then."""
+        if not self._waiting and self._clock_s() >= self._due_s:
+            self._due_s = self._clock_s() + self._interval_s()
+            self._waiting.extend(self._names())
+        while self._waiting and self._threads.running < self._copies.settings.rounds_max:
+            self.begin(self._waiting.popleft())
+
+    @property
+    def running(self) -> int:
+        """How many rounds run."""
+        return len(self._under_way)
+
+    def begin(self, name: QueueName) -> bool:
+        """Begin the round of a queue; False where there is nothing to begin."""
+        queue = self._store.find_queue(*name)
+        if queue is None or name in self._under_way or self._threads.closed:
+            return False
+        copy, queue_end = self._copies.queue(*name), queue.max_offset
+        self._under_way.add(name)
+
+        def done(result: RoundResult | None, error: Exception | None) -> None:
+            self._under_way.discard(name)
+            self._ended(name, result, error)
+
+        if not self._threads.run(lambda: self._round(name, copy, queue_end), done):
+            self._under_way.discard(name)
+            return False
+        return True
+
+    async def idle(self) -> None:
+        """Return when no round runs."""
+        await self._threads.idle()
+
+    def close(self) -> None:
+        """Let rounds leave off, and begin no more."""
+        self._waiting.clear()
+        self._threads.close()
+
+    def _round(self, name: QueueName, copy: CopiedQueue, queue_end: int) -> RoundResult:
+        copy.load(queue_end)
+        settings = self._copies.settings
+        keys_max = settings.map_bytes_max // settings.rounds_max // KEY_BYTES
+        before = self._copies.compacted_to(*name)
+        result = compact(copy, before, keys_max, Pacer(lambda: self._threads.closed))
+        if result.compacted_to > before:
+            self._copies.note_compacted(*name, result.compacted_to)
+        return result
+
+    def _ended(self, name: QueueName, result: RoundResult | None, error: Exception | None) -> None:
+        if isinstance(error, Stopped | Gone):
+            return
+        if error is not None or result is None:
+            self.failed += 1
+            log.error("compaction_round_failed topic=%s queue=%d error=%s", *name, error)
+            return
+        if result.records:
+            self.rounds += 1
+            self.dropped += result.records - result.kept - result.damaged
+            self.damaged += result.damaged
+            log.info(
+                "compaction_round topic=%s queue=%d records=%d kept=%d damaged=%d up_to=%d",
+                *name, result.records, result.kept, result.damaged, result.compacted_to,
+            )  # fmt: skip
+
+    def _interval_s(self) -> float:
+        """Return the time to the next look: one and a random part of it, so that brokers differ."""
+        interval_s = self._live.current.compaction_schedule_internal / 1000
+        return interval_s * (1 + random.random())
