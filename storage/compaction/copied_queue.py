@@ -15,13 +15,13 @@ from typing import Final
 import msgspec
 
 from aerobee.storage.compaction import swap
-from aerobee.storage.compaction.pairs import Folders, OpenPair, Pair, found_pair
-from aerobee.storage.compaction.records import is_named, sound_record
-from aerobee.storage.compaction.units import UNIT_BYTES, CompactionSettings, Unit
+from aerobee.storage.compaction.finding import Finder
+from aerobee.storage.compaction.pairs import Folders, OpenPair, Pair
+from aerobee.storage.compaction.records import is_named
+from aerobee.storage.compaction.units import CompactionSettings, Unit
 from aerobee.storage.compaction.writing import Copy, PairWriter
 from aerobee.storage.disk.files import Files
-from aerobee.storage.errors import WrongFileSize
-from aerobee.storage.layout import COMPACTING, file_name
+from aerobee.storage.layout import COMPACTING
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +66,12 @@ class CopiedQueue:
         self.end = noted_end
         self.synced_end = noted_end  # is on the disk, as far as is known
 
-    def load(self, queue_end: int) -> None:
-        """Find what is there, once; nothing from `queue_end` on, which the log has lost.
+    def load(self, queue_begin: int, queue_end: int) -> None:
+        """Find what is there, once; `queue_begin` and `queue_end` are the offsets the log has.
 
-        What a killed round has left is ended or dropped, and units are cut off that name no sound
-        record of the last pair behind what was noted as synced. Errors: OSError, WrongFileSize.
+        What a killed round has left is ended or dropped. Behind what is known to be on the disk
+        the copy ends before the first record that is not sound, if the log has it to be copied
+        again; and it never goes beyond the log. Errors: OSError, WrongFileSize.
         """
         with self._lock:
             if self.loaded:
@@ -78,10 +79,10 @@ class CopiedQueue:
             if self.gone:
                 raise Gone
             swap.go_on(self._files, self._folders, self._settings)
-            pairs = self._found()
-            if pairs:
-                pairs = self._without_unsound_end(pairs, queue_end)
-            self._writer.pairs = tuple(pairs)
+            finder = Finder(self._files, self._folders, self._settings, self._aside)
+            pairs = finder.found(queue_begin)
+            pairs = finder.without_end(pairs, max(queue_begin, self.synced_end), queue_end)
+            self._writer.go_on_with(pairs, self.synced_end)
             self.end = self._last + 1
             self.synced_end = min(self.synced_end, self.end)
             self.loaded = True
@@ -189,6 +190,7 @@ class CopiedQueue:
         OSError: before anything has moved, the old ones stay; after that the next start ends it.
         """
         doing = swap.Swap(tuple(old), tuple(fresh))
+        self._writer.sync_files(pair.base for pair in old)  # or the note would not know them again
         swap.note(self._files, self._folders, doing)
         with self._lock:
             self._check()
@@ -234,78 +236,3 @@ class CopiedQueue:
             raise Gone
         if not self.loaded:
             raise OSError(errno.EIO, "a round failed half-way", os.fspath(self._folders.records))
-
-    def _found(self) -> list[Pair]:
-        """Return the pairs of which both files are there; a file that is alone is kept aside."""
-        files, folders = self._files, self._folders
-        records = swap.numbered(files.names(folders.records))
-        units = swap.numbered(files.names(folders.units))
-        for folder, alone in (
-            (folders.records, set(records) - set(units)),
-            (folders.units, set(units) - set(records)),
-        ):
-            for base in sorted(alone):
-                self._set_aside(folder / file_name(base), folder.parent.parent.name)
-        bases = [base for base in records if base in set(units)]
-        sizes = (self._settings.file_bytes, self._settings.unit_file_bytes)
-        for base in bases:
-            for path, size in zip(folders.paths(base), sizes, strict=True):
-                self._check_size(path, size, last=base == bases[-1])
-        return [found_pair(files, folders, base, self._settings) for base in bases]
-
-    def _check_size(self, path: Path, size: int, *, last: bool) -> None:
-        found = self._files.size(path)
-        if found == size:
-            return
-        if not last or found:
-            raise WrongFileSize(
-                f"{path} has {found} bytes, expected {size}: set compactionMappedFileSize and"
-                " compactionCqMappedFileSize as they were when it was made"
-            )
-        fd = self._files.open(path)  # a crash while it was made
-        try:
-            self._files.resize(fd, size)
-        finally:
-            self._files.close(fd)
-
-    def _set_aside(self, path: Path, kind: str) -> None:
-        log.error("compaction_file_alone file=%s", path)
-        self._files.make_directory(self._aside)
-        self._files.replace(path, self._aside / f"{kind}-{path.name}.alone")
-
-    def _without_unsound_end(self, pairs: list[Pair], queue_end: int) -> list[Pair]:
-        """Cut off what the log does not have, and what was not synced and is not sound."""
-        while pairs and pairs[-1].count and pairs[-1].first >= queue_end:
-            self._cut(pairs.pop(), 0)
-        if not pairs:
-            return pairs
-        pair = pairs[-1]
-        with OpenPair(self._files, self._folders, pair) as opened:
-            keep = opened.number_of(queue_end)
-            number = opened.number_of(self.synced_end)
-            for unit in opened.units(number):
-                if number >= keep or sound_record(opened.record(unit), unit) is None:
-                    break
-                number += 1
-            keep = min(keep, number)
-        if keep < pair.count:
-            self._cut(pair, keep)
-            pairs[-1] = found_pair(self._files, self._folders, pair.base, self._settings)
-        return pairs
-
-    def _cut(self, pair: Pair, keep: int) -> None:
-        """Leave the first units of a pair; of none, remove it."""
-        records, units = self._folders.paths(pair.base)
-        log.warning("compaction_copy_cut file=%s units=%d kept=%d", units, pair.count, keep)
-        if not keep and pair.base:
-            self._files.remove(records)
-            self._files.remove(units)
-            return
-        fd = self._files.open(units)
-        try:
-            self._files.clear(
-                fd, keep * UNIT_BYTES, self._settings.unit_file_bytes - keep * UNIT_BYTES
-            )
-            self._files.sync(fd)
-        finally:
-            self._files.close(fd)

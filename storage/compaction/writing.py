@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +13,10 @@ from aerobee.storage.compaction.pairs import Folders, Pair
 from aerobee.storage.compaction.records import BLANK_BYTES, blank, moved
 from aerobee.storage.compaction.units import END_UNIT, UNIT_BYTES, CompactionSettings, Unit
 from aerobee.storage.disk.files import Files
+
+
+FOLDERS_ABOVE: Final = 4
+"""Of a queue's folder, up to the store's own: their names may be as new."""
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -37,6 +42,12 @@ class PairWriter:
         self.pairs: tuple[Pair, ...] = ()
         self.unsynced: set[int] = set()  # bases of pairs
         self._unsynced_names = False
+
+    def go_on_with(self, pairs: Sequence[Pair], synced_end: int) -> None:
+        """Append behind pairs that were found; an earlier process may not have synced them."""
+        self.pairs = tuple(pairs)
+        self.unsynced = {pair.base for pair in pairs if pair.last >= synced_end or not pair.count}
+        self._unsynced_names = bool(self.unsynced)
 
     def append(self, copies: Iterable[Copy]) -> None:
         """Write records in the order of their offsets; OSError: some of the first are there."""
@@ -72,16 +83,20 @@ class PairWriter:
         """Return when what was written to some pairs is on the disk, names too."""
         names, self._unsynced_names = self._unsynced_names, False
         try:
-            for base in sorted(unsynced):
-                for path in self.folders.paths(base):
-                    self._sync_file(path)
+            self.sync_files(unsynced)
             if names:
                 for folder in (self.folders.records, self.folders.units):
-                    for path in (folder, folder.parent, folder.parent.parent):
+                    for path in (folder, *folder.parents[:FOLDERS_ABOVE]):
                         self._files.sync_directory(path)
         except BaseException:
             self._unsynced_names |= names
             raise
+
+    def sync_files(self, bases: Iterable[int]) -> None:
+        """Return when the content of some pairs is on the disk."""
+        for base in sorted(bases):
+            for path in self.folders.paths(base):
+                self._sync_file(path)
 
     def _sync_file(self, path: Path) -> None:
         try:

@@ -56,7 +56,7 @@ class CopyJob(msgspec.Struct, frozen=True):
 
     def run(self) -> None:
         """Copy some; OSError, StoreError, Gone: the rest waits for the next job."""
-        self.copy.load(self.queue.max_offset)
+        self.copy.load(self.queue.min_offset, self.queue.max_offset)
         offset = max(self.copy.end, self.queue.min_offset)
         if offset >= self.queue.max_offset:
             return

@@ -64,7 +64,9 @@ class Compaction(Feature):
         queue = self._store.find_queue(topic, queue_id)
         if queue is None or topic in self._leaving:
             return None
-        return CopyView(self.copies.queue(topic, queue_id), queue.max_offset, self._passed)
+        return CopyView(
+            self.copies.queue(topic, queue_id), (queue.min_offset, queue.max_offset), self._passed
+        )
 
     def background(self) -> Iterable[Work]:
         """Copy, have the disk take it, and run rounds."""

@@ -61,14 +61,14 @@ class Schedule:
         queue = self._store.find_queue(*name)
         if queue is None or name in self._under_way or self._threads.closed:
             return False
-        copy, queue_end = self._copies.queue(*name), queue.max_offset
+        copy, bounds = self._copies.queue(*name), (queue.min_offset, queue.max_offset)
         self._under_way.add(name)
 
         def done(result: RoundResult | None, error: Exception | None) -> None:
             self._under_way.discard(name)
             self._ended(name, result, error)
 
-        if not self._threads.run(lambda: self._round(name, copy, queue_end), done):
+        if not self._threads.run(lambda: self._round(name, copy, bounds), done):
             self._under_way.discard(name)
             return False
         return True
@@ -82,8 +82,8 @@ class Schedule:
         self._waiting.clear()
         self._threads.close()
 
-    def _round(self, name: QueueName, copy: CopiedQueue, queue_end: int) -> RoundResult:
-        copy.load(queue_end)
+    def _round(self, name: QueueName, copy: CopiedQueue, bounds: tuple[int, int]) -> RoundResult:
+        copy.load(*bounds)
         settings = self._copies.settings
         keys_max = settings.map_bytes_max // settings.rounds_max // KEY_BYTES
         before = self._copies.compacted_to(*name)
