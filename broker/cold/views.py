@@ -42,6 +42,9 @@ class Viewing(Protocol):
     def view(self, topic: str, queue_id: int) -> View | None:
         """Return what there is of a queue of these topics."""
 
+    async def removed(self, topic: str) -> None:
+        """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
+
 
 class Views:
     """What pulls and look-ups ask; without anybody who keeps messages it has no topics."""
@@ -60,6 +63,11 @@ class Views:
         if self._viewing is None or topic not in self.topics:
             return None
         return self._viewing.view(topic, queue_id)
+
+    async def removed(self, topic: str) -> None:
+        """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
+        if self._viewing is not None:
+            await self._viewing.removed(topic)
 
     async def oldest(self, queue: ConsumeQueue) -> tuple[int, int] | None:
         """Return offset and time of a queue's oldest message where that is not in the queue."""

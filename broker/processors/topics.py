@@ -104,6 +104,8 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         except OSError as error:
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
     try:
+        for name in doomed:
+            await ctx.cold.views.removed(name)
         await (
             ctx.tables.offsets.flush()
         )  # an old one would pass over messages of the next topic so called

@@ -4,6 +4,7 @@ import logging
 import time
 
 from aerobee.broker.rules.attributes import dedup_window_ms
+from aerobee.broker.rules.attributes import is_compacted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
@@ -55,6 +56,14 @@ def serves(ctx: Context, port: int) -> None:
             )  # fmt: skip
     for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
         log.warning("retention_is_short: %s", warning)
+    if not settings.enable_compaction:
+        waiting = sum(is_compacted(each) for each in ctx.tables.topics)
+        if waiting:
+            log.warning(
+                "compaction_off topics=%d: enableCompaction is false, so they are read as others"
+                " are, and their messages go with the log",
+                waiting,
+            )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

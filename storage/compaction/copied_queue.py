@@ -60,6 +60,7 @@ class CopiedQueue:
         self._settings = settings
         self._aside = aside
         self._lock = threading.Lock()
+        self.in_round = threading.Lock()
         self._writer = PairWriter(files, folders, settings)
         self.gone = False  # its topic was deleted
         self.loaded = False
@@ -230,6 +231,8 @@ class CopiedQueue:
         """Let nobody read or write it any more; who is at it has ended when this returns."""
         with self._lock:
             self.gone = True
+        with self.in_round:
+            pass
 
     def _check(self) -> None:
         if self.gone:

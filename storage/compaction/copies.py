@@ -76,6 +76,10 @@ class Copies:
         """Whether there are files of a topic."""
         return any((self._root / kind / topic).exists() for kind in _KINDS)
 
+    def topics(self) -> list[str]:
+        """Return the topics that have files."""
+        return sorted({name for kind in _KINDS for name in self._files.names(self._root / kind)})
+
     def drop(self, topic: str) -> list[CopiedQueue]:
         """Forget a topic's queues; `remove` takes them."""
         names = [name for name in self._queues if name[0] == topic]

@@ -99,7 +99,7 @@ class Finder:
         return None
 
     def _set_aside(self, base: int) -> None:
-        """Move what there is of a pair, its units first: without them its records count for none."""
+        """Move what there is of a pair, its units first, without which its records are none."""
         self._files.make_directory(self._aside)
         for path in reversed(self._folders.paths(base)):
             if path.name in self._files.names(path.parent):

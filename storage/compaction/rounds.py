@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from aerobee.storage.compaction.copied_queue import CopiedQueue
+from aerobee.storage.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.compaction.pairs import Pair
 from aerobee.storage.compaction.records import key_of, sound_record
 from aerobee.storage.compaction.writing import Copy, PairWriter
@@ -70,6 +70,20 @@ def compact(queue: CopiedQueue, compacted_to: int, keys_max: int, pause: Pause) 
     With more than `keys_max` keys it comes as far as that many go, and the next one goes on.
     Errors: OSError, Gone and what `pause` raises; then the copy is as it was.
     """
+    with queue.in_round:
+        return _compact(queue, compacted_to, keys_max, pause)
+
+
+def _compact(
+    queue: CopiedQueue, compacted_to: int, keys_max: int, pause_others: Pause
+) -> RoundResult:
+    def pause() -> None:
+        pause_others()
+        if queue.gone:
+            raise Gone
+
+    if queue.gone:
+        raise Gone
     pairs = queue.closed_pairs
     if not any(pair.last > compacted_to for pair in pairs):
         return RoundResult(compacted_to)
@@ -83,7 +97,7 @@ def compact(queue: CopiedQueue, compacted_to: int, keys_max: int, pause: Pause) 
             raise OSError("a round has written more than it has read")
         queue.replace(pairs, writer.pairs)
     except BaseException:
-        if queue.loaded and queue.closed_pairs == pairs:  # nothing has moved
+        if not queue.gone and queue.loaded and queue.closed_pairs == pairs:  # nothing has moved
             queue.drop_round()
         raise
     return result

@@ -14,7 +14,6 @@ from aerobee.storage.compaction.records import BLANK_BYTES, blank, moved
 from aerobee.storage.compaction.units import END_UNIT, UNIT_BYTES, CompactionSettings, Unit
 from aerobee.storage.disk.files import Files
 
-
 FOLDERS_ABOVE: Final = 4
 """Of a queue's folder, up to the store's own: their names may be as new."""
 

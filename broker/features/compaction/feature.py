@@ -34,7 +34,7 @@ class Compaction(Feature):
         self._store = store = parts.writing.store
         self._topics = parts.tables.topics
         self._kept = {each.topic_name for each in self._topics if is_compacted(each)}
-        self._leaving: set[str] = set()  # topics whose copies are being removed
+        self._leaving: dict[str, asyncio.Future[None]] = {}  # topics whose copies are being removed
         sizes = CompactionSettings(
             file_bytes_wanted=settings.compaction_mapped_file_size,
             unit_file_bytes_wanted=settings.compaction_cq_mapped_file_size,
@@ -67,6 +67,19 @@ class Compaction(Feature):
         return CopyView(
             self.copies.queue(topic, queue_id), (queue.min_offset, queue.max_offset), self._passed
         )
+
+    async def removed(self, topic: str) -> None:
+        """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
+        if (leaving := self._leaving.get(topic)) is not None:
+            await asyncio.shield(leaving)
+
+    async def start(self) -> None:
+        """Remove what a killed broker has left of deleted topics; name copies of no topic."""
+        if not self._store.read_only:
+            self._run(self.copies.clear_removed, lambda _: None)
+        for topic in self.copies.topics():
+            if topic not in self._kept:
+                log.warning("compaction_copies_of_no_topic topic=%s", topic)
 
     def background(self) -> Iterable[Work]:
         """Copy, have the disk take it, and run rounds."""
@@ -191,15 +204,18 @@ class Compaction(Feature):
 
     def _remove(self, topic: str) -> None:
         """Remove a topic's copies; a new topic so called is copied from when they are gone."""
-        self._leaving.add(topic)
+        leaving = self._leaving[topic] = asyncio.get_running_loop().create_future()
         queues = self.copies.drop(topic)
 
         def removed(error: Exception | None) -> None:
             self.copies.drop(topic)
             if error is None:
-                self._leaving.discard(topic)
+                self._leaving.pop(topic, None)
+                leaving.set_result(None)
             else:  # nothing is copied or read of a topic so called until a start has removed them
                 log.error("compaction_copies_not_removed topic=%s error=%s", topic, error)
+                leaving.set_exception(error)
+                leaving.exception()  # whoever waits hears of it; perhaps nobody does
 
         self._run(lambda: self.copies.remove(topic, queues), removed)
 

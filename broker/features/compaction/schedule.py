@@ -5,6 +5,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from aerobee.broker.features.compaction.pacing import Pacer, Stopped, Threads
 from aerobee.broker.settings.live import Live
@@ -15,6 +16,7 @@ from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
 
+QUEUES_PER_LOOK: Final = 2000
 QueueName = tuple[str, int]
 
 
@@ -48,8 +50,7 @@ class Schedule:
         if not self._waiting and self._clock_s() >= self._due_s:
             self._due_s = self._clock_s() + self._interval_s()
             self._waiting.extend(self._names())
-        while self._waiting and self._threads.running < self._copies.settings.rounds_max:
-            self.begin(self._waiting.popleft())
+        self._begin_waiting()
 
     @property
     def running(self) -> int:
@@ -61,12 +62,15 @@ class Schedule:
         queue = self._store.find_queue(*name)
         if queue is None or name in self._under_way or self._threads.closed:
             return False
+        if not queue.max_offset:
+            return False
         copy, bounds = self._copies.queue(*name), (queue.min_offset, queue.max_offset)
         self._under_way.add(name)
 
         def done(result: RoundResult | None, error: Exception | None) -> None:
             self._under_way.discard(name)
             self._ended(name, result, error)
+            self._begin_waiting()
 
         if not self._threads.run(lambda: self._round(name, copy, bounds), done):
             self._under_way.discard(name)
@@ -81,6 +85,15 @@ class Schedule:
         """Let rounds leave off, and begin no more."""
         self._waiting.clear()
         self._threads.close()
+
+    def _begin_waiting(self) -> None:
+        for _ in range(min(len(self._waiting), QUEUES_PER_LOOK)):
+            if self._threads.running >= self._copies.settings.rounds_max:
+                break
+            name = self._waiting.popleft()
+            copy = self._copies.queue(*name)
+            if not copy.loaded or copy.closed_pairs:
+                self.begin(name)
 
     def _round(self, name: QueueName, copy: CopiedQueue, bounds: tuple[int, int]) -> RoundResult:
         copy.load(*bounds)

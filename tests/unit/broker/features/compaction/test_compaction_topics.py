@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
@@ -176,3 +177,106 @@ async def test_copies_survive_a_restart_and_the_end_of_the_log(tmp_path: Path) -
         asked = fields | {"timestamp": "0"}
         reply = await peer.request(Command(code=RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext=asked))
         assert reply.ext["offset"] == "0"
+
+
+async def test_a_topic_that_is_made_again_has_none_of_the_old_messages(tmp_path: Path) -> None:
+    """Its copies are gone when the deletion is answered, also in the midst of a round."""
+    async with compacting(tmp_path) as (broker, peer):
+        await make_topic(peer)
+        for number in range(60):
+            await put(peer, f"k{number % 40}", f"v{number}")
+        await copied(broker, 60)
+        assert feature(broker).schedule.begin(("T", 0))
+        request = Command(code=RequestCode.DELETE_TOPIC_IN_BROKER, ext={"topic": "T"})
+        assert (await peer.request(request)).code == ResponseCode.SUCCESS
+        assert not list(broker.store.settings.root.glob("compaction/compaction*/T"))
+        await make_topic(peer)
+        await put(peer, "k1", "young")
+        assert values(await seen(peer)) == [(0, "young")]
+        await copied(broker, 1)
+        assert values(await seen(peer)) == [(0, "young")]
+        await feature(broker).schedule.idle()
+        assert feature(broker).schedule.failed == 0
+    async with compacting(tmp_path) as (broker, peer):
+        assert values(await seen(peer)) == [(0, "young")]
+
+
+async def test_switched_off_the_topic_is_read_as_any_other_and_goes_on_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start says how many there are; keys are needed all the same, as in RocketMQ."""
+    async with compacting(tmp_path) as (broker, peer):
+        await make_topic(peer)
+        for number in range(60):
+            await put(peer, f"k{number % 3}", f"v{number}")
+        await copied(broker, 60)
+        await compacted(broker)
+        short = values(await seen(peer))
+    assert len(short) < 60
+    async with compacting(tmp_path, enableCompaction="false") as (broker, peer):
+        assert broker.features.find(Compaction) is None
+        assert "compaction_off topics=1" in caplog.text
+        assert len(values(await seen(peer))) == 60
+        assert (await peer.request(send_command(b"v"))).code == ResponseCode.MESSAGE_ILLEGAL
+        await put(peer, "k0", "later")
+    async with compacting(tmp_path) as (broker, peer):
+        assert values(await seen(peer)) == [*short, (60, "later")]
+
+
+async def test_an_empty_body_is_taken_and_removes_its_key(tmp_path: Path) -> None:
+    """Other topics refuse it."""
+    async with compacting(tmp_path) as (broker, peer):
+        await make_topic(peer)
+        await put(peer, "gone", "v")
+        await put(peer, "gone", "")
+        for number in range(40):
+            await put(peer, "other", f"v{number}")
+        await copied(broker, 42)
+        await compacted(broker)
+        assert not [each for each in await seen(peer) if b"gone" in each.properties]
+        refused = await peer.request(send_command(b"", topic="P"))
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+async def test_a_pull_waits_at_the_end_and_gets_what_comes(tmp_path: Path) -> None:
+    """Copies do not stand between a message and those who wait for it."""
+    async with (
+        compacting(tmp_path) as (broker, peer),
+        await RawPeer.connect(broker.port) as waiting,
+    ):
+        await make_topic(peer)
+        await put(peer, "k", "v0")
+        await copied(broker, 1)
+        asked = asyncio.create_task(waiting.request(pull_command(1, suspend_ms=20_000)))
+        await until(lambda: broker.context.pulls.holds.count, what="the pull to wait")
+        await put(peer, "k", "v1")
+        reply = await asked
+        assert [bytes(each.body) for each in iter_records(bytes(reply.body))] == [b"v1"]
+
+
+async def test_a_copy_that_cannot_be_written_keeps_the_log(tmp_path: Path) -> None:
+    """Nothing of it goes meanwhile, whatever its age; it is copied when that can be done again."""
+    options = {"mappedFileSizeCommitLog": str(1 << 16), "maxMessageSize": "4000"}
+    async with compacting(tmp_path, **options) as (broker, peer):
+        await make_topic(peer)
+        root = broker.store.settings.root
+        (root / "compaction").mkdir(exist_ok=True)
+        (root / "compaction/compactionLog").write_bytes(b"in the way")
+        await put(peer, "k", "kept")
+        await until(lambda: feature(broker).copying.failures, what="the copy to fail")
+        for _ in range(60):
+            await peer.request(send_command(bytes(3000), topic="P"))
+        store = broker.store
+        short = {"retention_hours": -1, "delete_hours": tuple(range(24))}
+        store.apply(msgspec.structs.replace(store.settings, **short))
+        await until(lambda: store.flusher.needed_from > 1 << 17, what="the log to be synced")
+        assert store.retention.clean() == 0
+        (root / "compaction/compactionLog").unlink()
+        await copied(broker, 1)
+        await until(lambda: not feature(broker).copying.failures, what="the copy to go on")
+        await feature(broker)._sync()
+        await until(lambda: not feature(broker).copying.behind, what="the copy to be synced")
+        feature(broker).copying.look()
+        feature(broker).copying.look()
+        assert store.retention.clean() > 0
+        assert values(await seen(peer))[0] == (0, "kept")
