@@ -12,16 +12,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.compaction.keys import CompactionKeys
+from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
-from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.index.keys import IndexKeys
 from aerobee.broker.features.light_queues.keys import LightQueueKeys
+from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
-from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.features.timers.keys import TimerKeys
 from aerobee.broker.features.topic_retention.keys import TopicRetentionKeys
+from aerobee.broker.features.transactions.keys import TransactionKeys
 from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.retention_keys import RetentionKeys

@@ -3,8 +3,7 @@
 import logging
 import time
 
-from aerobee.broker.rules.attributes import dedup_window_ms
-from aerobee.broker.rules.attributes import is_compacted
+from aerobee.broker.rules.attributes import dedup_window_ms, is_compacted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness

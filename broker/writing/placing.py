@@ -24,6 +24,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
     spare_bytes: int
     appended: Callable[[], None]
     cleared_flags: int = 0
+    reply: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class HalfAppender(Protocol):
@@ -46,7 +47,6 @@ class StoredBefore(Exception):
         self.queue_id = queue_id
         self.position = position
         self.offset = offset
-    reply: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Placer(Protocol):

@@ -11,9 +11,7 @@ ARGUMENTS_MAX: Final = 5
 
 WIDE: Final = {
     "Context": "the rooms of a broker, side by side, as its doors see them",
-    "Parts": "the rooms that a feature may be made of, side by side",
     "LitePullConsumer": "options that users write by name",
-    "Parts": "the rooms that a feature may be made of, side by side",
     "Parts": "the rooms that a feature may be made of",
     "PushConsumer": "options that users write by name",
     "PullConsumer": "options that users write by name",

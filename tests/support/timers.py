@@ -19,7 +19,6 @@ from aerobee.storage.disk.files import Files
 from support.delays import BORN, Clock
 from support.disks.logs import NOW_MS, opened, small
 
-
 TIMES = {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"}
 
 

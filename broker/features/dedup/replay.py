@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from aerobee.broker.rules.system_topics import TIMER_TOPIC
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.message.record import Record, decode_record
-from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
+from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.files import ENTRY

@@ -62,7 +62,7 @@ class TimerPlacer:
             self._tag_hashes[properties.get(Property.TAGS, "")],
             ADDED_BYTES_MAX,
             partial(self._service.arrived, due_ms, properties),
-            reply,
+            reply=reply,
         )
 
     def _check_room(self, out: int, congested: int) -> None:

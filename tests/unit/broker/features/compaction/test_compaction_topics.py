@@ -166,7 +166,7 @@ async def test_copies_survive_a_restart_and_the_end_of_the_log(tmp_path: Path) -
         assert store.retention.clean() > 0
         queue = store.find_queue("T", 0)
         assert queue is not None
-        while store.retention.trim_some():
+        while store.retention.shortening.go_on():
             pass
         assert queue.min_offset == 41, "the log has none of the topic any more"
         found = values(await seen(peer))
