@@ -4,13 +4,13 @@ What is stored is another message, which takes the first one out of its slot. So
 it is stored, not that it was in time.
 """
 
-from aerobee.broker.rules.recall_handle import decode_recall_handle
 from aerobee.broker.sends.storing import Placed
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers.recall import RecallMessageReply, RecallMessageRequest
+from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.message.properties import Property
+from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.net.routes import Reply, Request, Routes
 from aerobee.storage.errors import LogBusy, MessageTooLarge
 
@@ -45,7 +45,10 @@ def _checked(ctx: Context, header: RecallMessageRequest) -> dict[str, str]:
         raise _failed(ResponseCode.SERVICE_NOT_AVAILABLE, "broker service not available")
     if ctx.tables.topics.get(header.topic) is None:
         raise _failed(ResponseCode.TOPIC_NOT_EXIST, f"the topic[{header.topic}] not exist")
-    handle = decode_recall_handle(header.recall_handle)
+    try:
+        handle = decode_recall_handle(header.recall_handle)
+    except ValueError as error:
+        raise RequestError(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid") from error
     if handle.topic != header.topic:
         raise _failed(ResponseCode.ILLEGAL_OPERATION, "topic not match")
     if handle.broker_name != settings.broker_name:

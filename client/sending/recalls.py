@@ -1,7 +1,5 @@
 """Handles by which messages are taken back that wait for their time."""
 
-import base64
-import binascii
 from typing import Final, NamedTuple
 
 from aerobee.client.cluster.brokers import Brokers
@@ -15,15 +13,14 @@ from aerobee.client.message import (
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.headers.typed import decode_header
+from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
-VERSION: Final = "v1"
-PARTS: Final = 5
 HANDLE_CHARACTERS_MAX: Final = 4096
 
 
-class RecallHandle(NamedTuple):
-    """What a handle says: which message waits where, until when (RecallMessageHandle.java)."""
+class Recall(NamedTuple):
+    """What a handle says: which message waits where, until when."""
 
     text: str
     queue: MessageQueue  # any one of the topic on its broker
@@ -31,7 +28,7 @@ class RecallHandle(NamedTuple):
     message_id: str
 
 
-def read_handle(sent: SendResult | str) -> RecallHandle:
+def read_handle(sent: SendResult | str) -> Recall:
     """Read the handle of a send's result, or one that was kept as text.
 
     Raises InvalidMessage for what is none, and for a result that has none: the message had no time
@@ -46,21 +43,19 @@ def read_handle(sent: SendResult | str) -> RecallHandle:
     if not isinstance(text, str) or len(text) > HANDLE_CHARACTERS_MAX:
         raise _not_one(text)
     try:
-        # base64 in the alphabet for URLs, padded
-        plain = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
-    except (UnicodeError, binascii.Error):
+        handle = decode_recall_handle(text)
+        deliver_ms = int(handle.time_ms)
+    except ValueError:
         raise _not_one(text) from None
-    parts = plain.split(" ")
-    if len(parts) != PARTS or parts[0] != VERSION or not parts[3].isdecimal():
-        raise _not_one(text)
-    _, topic, broker, deliver_ms, message_id = parts
+    topic = handle.topic
     check_name("topic", topic, TOPIC_CHARACTERS_MAX)
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         raise InvalidMessage(f"nothing can be recalled from topic {topic!r}")
-    return RecallHandle(text, MessageQueue(topic, broker, 0), int(deliver_ms), message_id)
+    queue = MessageQueue(topic, handle.broker_name, 0)
+    return Recall(text, queue, deliver_ms, handle.key)
 
 
-async def recall(brokers: Brokers, group: str, handle: RecallHandle, timeout_ms: int) -> str:
+async def recall(brokers: Brokers, group: str, handle: Recall, timeout_ms: int) -> str:
     """Ask the broker where a message waits to forget it; return the message's id.
 
     Raises BrokerRefused, RouteMissing, Unavailable.

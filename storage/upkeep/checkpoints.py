@@ -35,6 +35,7 @@ class Checkpoints:
         self._generation = 0  # what was begun before a withdrawal is not put in place
         self.latest = Checkpoint()
         self._index_timestamp = 0
+        self.before_last: list[Callable[[], object]] = []  # when a store closes, all on the disk
 
     def index_sealed(self, timestamp: int) -> None:
         """Have the next notes say until when (ms) index files are on the disk; from any thread.
@@ -42,7 +43,6 @@ class Checkpoints:
         RocketMQ removes those that say more, unless the store was stopped cleanly.
         """
         self._index_timestamp = timestamp
-        self.before_last: list[Callable[[], object]] = []  # when a store closes, all on the disk
 
     def trust(self, queues: Iterable[ConsumeQueue]) -> None:
         """Take what the queues say is flushed as what the disk has."""

@@ -9,13 +9,13 @@ from aerobee.broker.features.timers.service import TimerService
 from aerobee.broker.features.timers.times import checked_ms, is_timed, out_ms
 from aerobee.broker.features.timers.waiting import ADDED_BYTES_MAX
 from aerobee.broker.rules.delay_property import delay_level
-from aerobee.broker.rules.recall_handle import encode_recall_handle
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.placing import Elsewhere
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import Property
+from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.words import RETRY_PREFIX, TIMER_TOPIC
 from aerobee.storage.timers.codecs import PRECISION_MS
 

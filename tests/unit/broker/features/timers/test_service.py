@@ -11,10 +11,10 @@ from support.disks.logs import NOW_MS, bodies, read_all
 from support.timers import Timers
 
 from aerobee.broker.features.timers.service import LEAD_MS, SLICE_MESSAGES
-from aerobee.broker.rules.recall_handle import decode_recall_handle
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.errors import LogFull
 
@@ -88,7 +88,7 @@ async def test_a_time_that_cannot_be_is_refused(timers: Timers, pairs: dict[str,
     with pytest.raises(
         RequestError, match="should not be bigger than the max delay 2592000"
     ) as why:
-        timers.send(b"a", 0, **pairs)
+        timers.send(b"a", **pairs)
     assert why.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
