@@ -1,6 +1,7 @@
 """A client that sends messages."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -105,15 +106,14 @@ class Producer(Lifetime):
 
     async def _leave(self, instance: ClientInstance) -> None:
         listed, self._listed = self._listed, False
-        try:
+        async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
+            last.push_async_callback(return_instance, instance)
+            if self._trace is not None:
+                last.push_async_callback(self._trace.close)
             if (tolerance := self._choice.tolerance) is not None:
-                await tolerance.close()
+                last.push_async_callback(tolerance.close)
             if listed:
                 await instance.remove_producer(self.group)
-            if self._trace is not None:
-                await self._trace.close()
-        finally:
-            await return_instance(instance)
 
     def _begin_trace(self) -> None:
         """Have what is sent from now on traced; nothing of it is imported before."""

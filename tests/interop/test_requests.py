@@ -10,7 +10,13 @@ from support.interop import peers
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
 from support.interop.peers import Peer, PeerFailed
-from support.interop.raw_messages import create_topic, read_queue, wait_for_route
+from support.interop.raw_messages import (
+    create_topic,
+    decode_records,
+    offset_of,
+    pull,
+    wait_for_route,
+)
 from support.interop.raw_remoting import RawClient
 from support.interop.rocketmq_server import RocketMQ
 from support.interop.sessions import Session
@@ -28,6 +34,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.needs("java", "go"), pytest.mark.
 
 FOREIGN = (peers.JAVA_5, peers.JAVA_4, peers.GO)
 MARKS = {peers.JAVA_5: b"java:", peers.JAVA_4: b"java:", peers.GO: b"go:"}
+REPLIES = "DefaultCluster_REPLY_TOPIC"
 TIMEOUT_MS = 30_000  # on a busy machine; a consumer of Java's may take 20 s to get its queues
 LARGE = bytes(range(256)) * 64  # so large that each client packs it
 
@@ -54,7 +61,7 @@ def ask(session: Session, topic: str, body: bytes, timeout_ms: int = TIMEOUT_MS)
     """Let a peer ask, and return the reply's body."""
     encoded = base64.b64encode(body).decode()
     answer = session.ask("request", topic=topic, body=encoded, timeout=timeout_ms)
-    assert answer["topic"] == "DefaultCluster_REPLY_TOPIC"
+    assert answer["topic"] == REPLIES
     return base64.b64decode(answer["body"])
 
 
@@ -74,12 +81,16 @@ def ask_again(session: Session, topic: str, body: bytes) -> bytes:
 
 @pytest.mark.parametrize("replier", FOREIGN, ids=str)
 async def test_our_requests_are_answered_by_others(cluster: Cluster, replier: Peer) -> None:
-    """One by one and many at a time; large bodies travel packed both ways."""
+    """One by one and many at a time; large bodies travel packed both ways.
+
+    But for Go 2.1.2, which says of a large reply that it is packed, and sends it as it is.
+    """
     topic = new_topic(cluster)
+    bodies = (b"one",) if replier is peers.GO else (b"one", LARGE)
     with Session(replier, cluster.namesrv) as session:
         await asyncio.to_thread(session.ask, "serve", topic=topic, group=f"{topic}-g")
         async with RequestProducer("askers", namesrv=cluster.namesrv) as producer:
-            for body in (b"one", LARGE):
+            for body in bodies:
                 answer = await producer.request(Message(topic, body), timeout_ms=TIMEOUT_MS)
                 assert answer.body == MARKS[replier] + body
             answers = await asyncio.gather(
@@ -142,7 +153,7 @@ def test_others_ask_each_other_by_our_broker(tmp_path_factory: pytest.TempPathFa
 def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
     """By whom they are read: the words say to programs and people what became of a reply."""
     fields = {
-        "a": "repliers", "b": "DefaultCluster_REPLY_TOPIC", "c": "TBW102", "d": "4", "e": "0",
+        "a": "repliers", "b": REPLIES, "c": "TBW102", "d": "4", "e": "0",
         "f": "0", "g": "1", "h": "0", "j": "0", "k": "false", "m": "false",
     }  # fmt: skip
     client = RawClient(cluster.broker)
@@ -159,5 +170,7 @@ def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
         1, "push reply message fail, channel of <nobody> not found."
     )  # fmt: skip
     assert elsewhere.code != 0 and "queueId[77] is illegal" in str(elsewhere.remark)
-    kept = read_queue(RawClient(cluster.broker), "DefaultCluster_REPLY_TOPIC", 0)
-    assert [each.body for each in kept][-2:] == [b"x", b"x"], "stored whatever the push gave"
+    with RawClient(cluster.broker) as reader:
+        end = offset_of(reader, 30, REPLIES, 0)
+        kept = decode_records(pull(reader, REPLIES, 0, end - 2).body)
+    assert [each.body for each in kept] == [b"x", b"x"], "stored whatever the push gave"

@@ -195,7 +195,7 @@ async def test_unknown_requests_are_answered_so(cluster: FakeCluster) -> None:
     async with Producer(namesrv=cluster.namesrv) as producer:
         await producer.send(Message("t", b"x"), queue=queue)
         (connection,) = broker.connections
-        reply = await connection.call(Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT), 5)
+        reply = await connection.call(Command(RequestCode.NOTIFY_UNSUBSCRIBE_LITE), 5)
         assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         await producer.send(Message("t", b"y"), queue=queue)
 
