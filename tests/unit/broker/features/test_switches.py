@@ -41,6 +41,7 @@ SWITCHES: Final = {
     "dedup": "dedupEntriesMax=0",
     "delays": "messageDelayLevel=",
     "index": "messageIndexEnable=false",
+    "replies": "replyPushesMax=0",
     "timers": "timerWheelEnable=false",
     "topic_retention": "topicRetentionEnable=false",
     "transactions": "transactionEnable=false",

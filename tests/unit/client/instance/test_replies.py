@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -64,7 +65,7 @@ async def test_what_nobody_waits_for_is_no_error() -> None:
         ({"store_host": "name:80"}, b"x"),
     ],
 )
-async def test_what_is_no_reply_is_refused(fields: dict[str, object], body: bytes) -> None:
+async def test_what_is_no_reply_is_refused(fields: dict[str, Any], body: bytes) -> None:
     """In RocketMQ's words; whoever waits goes on, for the replier may try again."""
     replies = AwaitedReplies()
     with replies.awaited("c") as waiting:

@@ -31,8 +31,7 @@ from aerobee.client import (
     ReceivedMessage,
     SendFailed,
 )
-from aerobee.client.otel import attributes
-from aerobee.client.otel.hook import OpenTelemetryHook
+from aerobee.client.otel import OpenTelemetryHook, attributes
 from aerobee.client.otel.messages import carry, own_message
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.testing import EmbeddedCluster

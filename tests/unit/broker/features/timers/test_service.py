@@ -88,7 +88,7 @@ async def test_a_time_that_cannot_be_is_refused(timers: Timers, pairs: dict[str,
     with pytest.raises(
         RequestError, match="should not be bigger than the max delay 2592000"
     ) as why:
-        timers.send(b"a", **pairs)
+        timers.send(b"a", 0, "T", 0, **pairs)
     assert why.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
