@@ -174,3 +174,32 @@ def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
         end = offset_of(reader, 30, REPLIES, 0)
         kept = decode_records(pull(reader, REPLIES, 0, end - 2).body)
     assert [each.body for each in kept] == [b"x", b"x"], "stored whatever the push gave"
+
+
+@pytest.mark.parametrize("kind", [Aerobee, RocketMQ], ids=["aerobee", "rocketmq"])
+async def test_a_broker_that_is_killed_in_between_loses_no_request(
+    kind: type[Cluster], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The request is handled while its broker dies; the reply finds who asked at the next one."""
+    handled, held = asyncio.Event(), asyncio.Event()
+
+    async def handle(request: ReceivedMessage) -> None:
+        handled.set()
+        await held.wait()
+        await producer.reply(request, b"after all", timeout_ms=20_000)
+
+    with kind(tmp_path_factory.mktemp("killed")) as cluster:
+        topic = new_topic(cluster)
+        producer = RequestProducer("both", namesrv=cluster.namesrv)
+        consumer = PushConsumer(
+            f"{topic}-g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST
+        )
+        consumer.subscribe(topic, handle)
+        async with producer, consumer:
+            asking = asyncio.create_task(producer.request(Message(topic, b"x"), timeout_ms=90_000))
+            async with asyncio.timeout(30):
+                await handled.wait()
+            await asyncio.to_thread(cluster.kill_broker)
+            await asyncio.to_thread(cluster.start)
+            held.set()
+            assert (await asking).body == b"after all"

@@ -101,9 +101,7 @@ def test_what_is_no_trace_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
             decode_trace(text)
 
 
-WORDS = st.text(min_size=1, max_size=20).filter(
-    lambda text: not set("\x01\x02") & set(text) and text != "null" and text.isprintable()
-)
+WORDS = st.text(st.sampled_from("aZ0 ü字-_:|;%é"), min_size=1, max_size=12)
 NUMBERS = st.integers(0, 2**62)
 
 
