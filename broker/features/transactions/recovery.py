@@ -65,7 +65,8 @@ class TransactionRecovery:
         if queue is None:
             return found
         begin = self._progress.begin(HALF_TOPIC, queue)
-        self._open(queue, begin, self._named(begin))
+        doubted_from = self._doubted_from(queue, begin)
+        self._open(queue, begin, self._named(begin, doubted_from))
         if len(self._halves):
             self._committed()
         if len(self._halves) or found.over:
@@ -77,8 +78,20 @@ class TransactionRecovery:
             log.error("transactions_unreadable records=%d", found.unreadable)
         return found
 
-    def _named(self, begin: int) -> set[int]:
-        """Return the half offsets from `begin` on that op messages name."""
+    def _doubted_from(self, queue: ConsumeQueue, begin: int) -> int | None:
+        """Return from which position on op messages say too much, None where none does.
+
+        Behind a damaged span one may name what was committed in that span and is lost. Who asks
+        again about what it names does no harm: what is there of a commit is found in the log.
+        """
+        damage = self._store.commit_log.damage
+        if damage is None or begin >= queue.max_offset:
+            return None
+        first = queue.entry(begin)[0]
+        return min((span.begin for span in damage if span.end > first), default=None)
+
+    def _named(self, begin: int, doubted_from: int | None) -> set[int]:
+        """Return the half offsets from `begin` on that op messages name which are not doubted."""
         named: set[int] = set()
         queue = self._store.find_queue(OP_HALF_TOPIC, QUEUE_ID)
         if queue is None:
@@ -87,7 +100,8 @@ class TransactionRecovery:
         first = self._progress.begin(OP_HALF_TOPIC, queue)
         for offset, record in self._records(OP_HALF_TOPIC, queue, first, set()):
             offsets = op_offsets(record.body)
-            named.update(each for each in offsets if each >= begin)
+            if doubted_from is None or record.position < doubted_from:
+                named.update(each for each in offsets if each >= begin)
             written.append((offset, max(offsets, default=-1)))
         self._ops.found(written)
         return named
@@ -110,9 +124,14 @@ class TransactionRecovery:
         end = store.commit_log.committed
         begin = min(half.position for half in halves)
         begin = min([begin, *self._first_position.values()])
-        for record in records_over(store.segments, begin, store.commit_log.damage):
+        damage = store.commit_log.damage
+        for record in records_over(store.segments, begin, damage):
             if record.position >= end or not len(halves):
                 break
+            if damage is not None and damage.touches(
+                record.position, record.position + record.size
+            ):
+                continue  # it only looks like one
             if record.sys_flag & ROLLBACK != COMMIT or record.topic not in halves.by_topic:
                 continue
             properties = parse_properties(record.properties)
