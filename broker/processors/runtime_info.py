@@ -2,7 +2,7 @@
 
 Keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService.getRuntimeInfo.
 Tools parse many of them as numbers, so every key is there; where this broker has no such part
-(thread pools, a timer wheel, a dispatch buffer) the number is 0.
+(thread pools, a dispatch buffer) the number is 0.
 """
 
 import shutil
@@ -28,7 +28,7 @@ def get_runtime_info(ctx: Context, request: Request[NoHeader]) -> Outcome:
 
 def runtime_info(ctx: Context) -> dict[str, str]:
     """Return the broker's state as strings, under RocketMQ's keys."""
-    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_features(ctx), **_absent_parts()}
+    return {**_times(ctx), **_messages(ctx), **_store(ctx), **_absent_parts(), **_features(ctx)}
 
 
 def _times(ctx: Context) -> dict[str, str]:

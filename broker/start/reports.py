@@ -7,7 +7,7 @@ from aerobee.broker.rules.attributes import dedup_window_ms, is_compacted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
-from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_GROUP_PREFIX
+from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_GROUP_PREFIX, TIMER_TOPIC
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,11 @@ def serves(ctx: Context, port: int) -> None:
                 " are, and their messages go with the log",
                 waiting,
             )
+    if not settings.timer_wheel_enable and (queue := ctx.store.find_queue(TIMER_TOPIC, 0)):
+        log.warning(
+            "timer_messages_stay: timerWheelEnable is false, and of %d messages some may wait",
+            queue.max_offset - queue.min_offset,
+        )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.features.timers.waiting import (
@@ -15,6 +16,10 @@ from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
+
+
+REGION_BYTES: Final = 1 << 16
+"""Of the log: what is in memory of one record of it is taken for the others, within a turn."""
 
 
 class ColdRecord(Exception):
@@ -31,6 +36,11 @@ class WaitingRecords:
         self._cold_reads = cold_reads
         self._on_fetched = on_fetched
         self._fetching = False
+        self._warm: set[int] = set()
+
+    def look_again(self) -> None:
+        """Ask anew what is in memory; to be called once a turn."""
+        self._warm.clear()
 
     def get(self, position: int) -> WaitingRecord | None:
         """Return the record at a position, None where the log has it no more, which is logged."""
@@ -38,9 +48,12 @@ class WaitingRecords:
         if position < commit_log.begin:
             log.error("timer_message_lost position=%d log_begin=%d", position, commit_log.begin)
             return None
-        if not self._store.reader.is_warm(position):
-            self._fetch(position)
-            raise ColdRecord
+        region = position // REGION_BYTES
+        if region not in self._warm:
+            if not self._store.reader.is_warm(position):
+                self._fetch(position)
+                raise ColdRecord
+            self._warm.add(region)
         try:
             head = commit_log.view(position, HEAD_BYTES)
             view = None if head is None else commit_log.view(position, record_size(head))

@@ -199,6 +199,7 @@ class TimerService:
 
     def _step(self) -> int | None:
         """Take in, deliver, read; return after how many ms to come back, None: nothing waits."""
+        self._records.look_again()
         more = self._take_in()
         now_ms = self.now_ms()
         self._move_on(now_ms)

@@ -1,0 +1,98 @@
+"""Messages with a time of their own: what one broker took the other delivers, each of them once."""
+
+import base64
+import time
+from collections import Counter
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import pytest
+from support.interop.aerobee_server import Aerobee
+from support.interop.cluster import Cluster
+from support.interop.raw_messages import create_topic, read_queue, send, wait_for_route
+from support.interop.raw_remoting import RawClient
+from support.interop.rocketmq_server import RocketMQ
+
+pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(300)]
+
+KINDS: dict[str, type[Cluster]] = {"rocketmq": RocketMQ, "aerobee": Aerobee}
+TOPIC = "timed-store"
+COUNT = 20
+
+
+def timed(client: RawClient, name: str, first_ms: int, step_ms: int = 37) -> dict[bytes, int]:
+    """Send messages by TIMER_DELIVER_MS; return when each is due."""
+    dues = {b"%s %d" % (name.encode(), n): first_ms + n * step_ms for n in range(COUNT)}
+    for body, due_ms in dues.items():
+        pairs = {
+            "UNIQ_KEY": body.hex().upper(), "TAGS": "TagA", "TIMER_DELIVER_MS": str(due_ms),
+        }  # fmt: skip
+        answer = send(client, TOPIC, 0, body, pairs)
+        assert answer.code == 0, answer
+        handle = base64.urlsafe_b64decode(answer.ext["recallHandle"]).decode().split(" ")
+        assert handle[:2] == ["v1", TOPIC] and handle[4] == body.hex().upper()
+        assert int(handle[3]) == (due_ms - 1) // 1000 * 1000 + 1
+    return dues
+
+
+def wait_for(client: RawClient, bodies: set[bytes], seconds: float) -> None:
+    """Return once all of them are in their topic, each message there once."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = Counter(message.body for message in read_queue(client, TOPIC, 0))
+        assert set(found.values()) <= {1}, found
+        if found.keys() >= bodies:
+            return
+        assert time.monotonic() < deadline, bodies - found.keys()
+        time.sleep(0.2)
+
+
+def wait_for_some(client: RawClient, bodies: AbstractSet[bytes], count: int) -> None:
+    """Return once so many of them are in their topic."""
+    deadline = time.monotonic() + 60
+    while len({message.body for message in read_queue(client, TOPIC, 0)} & bodies) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "generations",
+    [
+        ("rocketmq stopped", "aerobee stopped", "rocketmq stopped"),
+        ("aerobee stopped", "rocketmq stopped", "aerobee killed", "aerobee stopped"),
+    ],
+    ids=lambda generations: " - ".join(generations),
+)
+def test_the_next_broker_delivers_what_is_left(
+    generations: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What was delivered before is not delivered again, nor the half of a second that was."""
+    store = tmp_path / "store"
+    due: set[bytes] = set()
+    waiting: set[bytes] = set()
+    last = len(generations) - 1
+    for number, generation in enumerate(generations):
+        kind, end = generation.split()
+        directory = tmp_path / f"{number}-{kind}"
+        settings = {"timerWheelEnable": "true"}
+        with (
+            KINDS[kind](directory, store=store, settings=settings) as cluster,
+            RawClient(cluster.broker) as client,
+        ):
+            if number == 0:
+                create_topic(cluster.broker, TOPIC, 1)
+                wait_for_route(cluster.namesrv, TOPIC)
+            now_ms = int(time.time() * 1000)
+            timed_now = timed(client, f"soon {number}", now_ms + 2000, 300)
+            waiting |= timed(client, f"later {number}", now_ms + 30_000, 1000).keys()
+            due |= timed_now.keys()
+            if number == last:
+                wait_for(client, due | waiting, 120)
+            elif kind == "rocketmq":
+                wait_for(client, due, 60)
+            else:  # in the midst of a second
+                wait_for_some(client, timed_now.keys(), COUNT // 2)
+            if end == "killed":
+                cluster.kill_broker()
+            else:
+                cluster.stop_broker()
