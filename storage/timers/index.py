@@ -121,7 +121,6 @@ class TimerIndex:
             magic |= DELETE
         known = message.offset < self.known_offset and message.out_s < self.known_s
         if known or message.offset in self.done:
-            self.done.discard(message.offset)
             self._append(message, magic, self.read_s - 1, now_s, -1)
             return None
         if time_s >= self.read_s + SLOTS:

@@ -7,6 +7,8 @@ second that it has not reached. What the timer log does not have is read from th
 """
 
 import logging
+from collections.abc import Iterator
+from typing import Final
 
 from aerobee.remoting.message.layout import RECORD_FIELDS
 from aerobee.remoting.words import TIMER_TOPIC
@@ -30,7 +32,9 @@ from aerobee.storage.timers.note import NOTE_BYTES_MAX, TimersNote, decode_note
 
 log = logging.getLogger(__name__)
 
-_HEAD = RECORD_FIELDS.pick("queue_offset", "position")
+SLACK_MS: Final = 10_000  # a clock may have been set a little
+
+_HEAD: Final = RECORD_FIELDS.pick("total_size", "queue_offset", "position")
 
 
 class TimerRecovery:
@@ -47,6 +51,7 @@ class TimerRecovery:
         self._wheel_path = root / TIMER_WHEEL
         self._check = files.read_all(root / TIMER_CHECK, CHECK_BYTES) or b""
         self._note = decode_note(files.read_all(root / TIMERS, NOTE_BYTES_MAX))
+        self._behind = 0  # the offset behind the last unit's message
         self.is_believed = False
         self.counts = b""
 
@@ -104,52 +109,81 @@ class TimerRecovery:
     def _derive(self, check: TimerCheck) -> None:
         """Take every unit of a second that was not reached as waiting; begin the wheel anew."""
         index, files = self._index, self._store.files
+        units = self._sound_units()
         index.read_s = check.read_ms // PRECISION_MS
         slots: dict[int, Slot] = {}
-        last: Unit | None = None
-        end = index.log.begin
-        for place, unit in index.log.units():
-            last, end = unit, place + UNIT_BYTES
+        for place, unit in units:
             time_s, step = unit.time_s, -1 if unit.magic & DELETE else 1
             if time_s >= index.read_s:
                 slot = slots.get(time_s)
                 first, count = (slot.first, slot.count) if slot is not None else (place, 0)
                 slots[time_s] = Slot(time_s, first, place, count + step)
-        index.log.start(end)
+        if not index.read_s:
+            index.read_s = min(slots, default=0)
         if not self._store.read_only:
             files.remove(self._wheel_path)
         changed = {slot_index(time_s): encode_slot(slot) for time_s, slot in slots.items()}
         index.waiting = index.wheel.load(index.read_s, changed)
-        whole = end >= check.log_position and check.read_ms > 0
-        index.next_offset = self._offset_behind(last)
         index.known_offset, index.known_s = check.queue_offset, index.read_s
-        if whole and not self._is_ours():
+        index.next_offset = self._behind
+        if check.read_ms > 0 and index.log.end >= check.log_position:
             index.next_offset = max(index.next_offset, check.queue_offset)
-            index.position = self._store.commit_log.committed  # RocketMQ leaves no marks
-        else:
-            index.position = self._first_position()
+        index.position = self._position_at(check.read_ms)
+
+    def _sound_units(self) -> Iterator[tuple[int, Unit]]:
+        """Yield the units that the log bears out; the timer log ends behind the last of them.
+
+        Their messages lie one behind the other in the log, and the last one is where it says.
+        """
+        index, committed = self._index, self._store.commit_log.committed
+        position, last, end = -1, index.log.begin, index.log.begin
+        for place, unit in index.log.units():
+            if not position < unit.position <= committed - unit.record_bytes:
+                break
+            position, last, end = unit.position, place, place + UNIT_BYTES
+        while end > index.log.begin and (stored := index.log.stored(last)) is not None:
+            if (offset := self._offset_of(stored)) is not None:
+                self._behind = offset + 1
+                break
+            if stored.position < self._store.commit_log.begin:
+                break  # too old to be looked at
+            end = last
+            last = index.log.before(last)
+        index.log.start(end)
+        for place, unit in index.log.units():
+            if place >= end:
+                return
+            yield place, unit
+
+    def _offset_of(self, unit: Unit) -> int | None:
+        """Return the offset of a unit's message in the timers' queue, None if it is not there."""
+        head = self._store.commit_log.read(unit.position, RECORD_FIELDS.size)
+        if len(head) < RECORD_FIELDS.size:
+            return None
+        size, offset, position = _HEAD.unpack_from(head)
+        queue = self._store.find_queue(TIMER_TOPIC, 0)
+        if (size, position) != (unit.record_bytes, unit.position) or queue is None:
+            return None
+        if not queue.min_offset <= offset < queue.max_offset:
+            return None
+        return offset if queue.place_of(offset) == (position, size) else None
+
+    def _position_at(self, read_ms: int) -> int:
+        """Return from where on the log may have deliveries of a second that was not reached.
+
+        None of them comes before its time: from the last file on that begins earlier.
+        """
+        for segment in reversed(self._store.segments.items):
+            stored_ms = self._store.store_time_at(segment.base)
+            if stored_ms is not None and stored_ms < read_ms - SLACK_MS:
+                return segment.base
+        return self._store.commit_log.begin
 
     def _is_ours(self) -> bool:
         note = self._note
         return note is not None and self._check.ljust(CHECK_BYTES, b"\0") in (
             note.check, note.check_before,
         )  # fmt: skip
-
-    def _offset_behind(self, last: Unit | None) -> int:
-        """Return the offset behind the message of the last unit; 0 where that is not to be had."""
-        if last is None:
-            return 0
-        head = self._store.commit_log.read(last.position, RECORD_FIELDS.size)
-        if len(head) < RECORD_FIELDS.size:
-            return 0
-        offset, position = _HEAD.unpack_from(head)
-        return offset + 1 if position == last.position else 0
-
-    def _first_position(self) -> int:
-        queue = self._store.find_queue(TIMER_TOPIC, 0)
-        if queue is None or queue.min_offset >= queue.max_offset:
-            return self._store.commit_log.committed
-        return queue.place_of(queue.min_offset)[0]
 
 
 def _end(spans: list[FileSpan]) -> int:

@@ -62,6 +62,17 @@ class TimerLog:
             return decode_unit(self._tail, place - self.written)
         return decode_unit(self._read(place, UNIT_BYTES))
 
+    def stored(self, place: int) -> Unit | None:
+        """Return the unit that the files have at a place, wherever the log ends."""
+        return decode_unit(self._read(place, UNIT_BYTES))
+
+    def before(self, place: int) -> int:
+        """Return the place of the unit before one, in its file or in the one before."""
+        if place % self.file_bytes:
+            return place - UNIT_BYTES
+        last = self.file_bytes - BLANK_UNIT_BYTES
+        return place - self.file_bytes + last - last % UNIT_BYTES - UNIT_BYTES
+
     def units(self, place: int = 0) -> Iterator[tuple[int, Unit]]:
         """Yield the units of the files from a place on, up to the first bytes that are none."""
         at = max(place, self.begin)
@@ -90,14 +101,6 @@ class TimerLog:
             self._fds[base] = fd
         return self._files.read(fd, min(count, base + self.file_bytes - place), place - base)
 
-    def last(self) -> Unit | None:
-        """Return the last unit of all."""
-        for back in (UNIT_BYTES, self.end % self.file_bytes + BLANK_UNIT_BYTES + UNIT_BYTES):
-            unit = self.unit(self.end - back)
-            if unit is not None:
-                return unit
-        return None
-
     def take(self) -> bytes:
         """Return what no file has yet."""
         return bytes(self._tail)
@@ -122,8 +125,7 @@ class TimerLog:
 
     def trim(self, log_begin: int) -> None:
         """Remove files of which the last message's record is gone from the log."""
-        last = self.file_bytes - BLANK_UNIT_BYTES
-        last -= last % UNIT_BYTES + UNIT_BYTES
+        last = self.before(self.file_bytes)
         for span in self.spans():
             if span.begin + span.size > self.written:
                 return

@@ -98,10 +98,10 @@ async def until_nothing_waits(port: int, timeout_s: float = 20.0) -> None:
     async with await RawPeer.connect(port) as peer, asyncio.timeout(timeout_s):
         while True:
             command = Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, opaque=next_opaque())
-            table = json.loads((await peer.request(command)).body)["table"]
+            table = json.loads(bytes((await peer.request(command)).body))["table"]
             if table["timerOffsetBehind"] == table["timerCongestNum"] == "0":
                 command = Command(code=RequestCode.GET_TIMER_METRICS, opaque=next_opaque())
-                counts = json.loads((await peer.request(command)).body)["timingCount"]
+                counts = json.loads(bytes((await peer.request(command)).body))["timingCount"]
                 assert counts["T"]["count"] == 0, counts
                 return
             await asyncio.sleep(0.05)

@@ -1,6 +1,8 @@
 """Messages with a time of their own: what one broker took the other delivers, each of them once."""
 
 import base64
+import json
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Set as AbstractSet
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
+from support.interop.peers import RECALL
 from support.interop.raw_messages import create_topic, read_queue, send, wait_for_route
 from support.interop.raw_remoting import RawClient
 from support.interop.rocketmq_server import RocketMQ
@@ -96,3 +99,28 @@ def test_the_next_broker_delivers_what_is_left(
                 cluster.kill_broker()
             else:
                 cluster.stop_broker()
+
+
+@pytest.mark.parametrize("kind", ["aerobee", "rocketmq"])
+def test_a_java_producer_takes_a_message_back(kind: str, tmp_path: Path) -> None:
+    """What it sets comes at its time, from our broker to the millisecond; what it recalls never."""
+    settings = {"recallMessageEnable": "true", "timerWheelEnable": "true"}
+    with (
+        KINDS[kind](tmp_path, settings=settings) as cluster,
+        RawClient(cluster.broker) as client,
+    ):
+        create_topic(cluster.broker, TOPIC, 1)
+        wait_for_route(cluster.namesrv, TOPIC)
+        command = [*RECALL.command(), cluster.namesrv, TOPIC]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        told = {each["body"]: each for each in map(json.loads, done.stdout.splitlines())}
+        assert told["recalled"]["recalled"] == told["recalled"]["key"]
+        wait_for(client, {b"delay", b"deliver"}, 60)
+        messages = read_queue(client, TOPIC, 0)
+        assert {message.body for message in messages} == {b"delay", b"deliver"}
+        for message in messages:
+            out_ms = int(message.properties["TIMER_OUT_MS"])
+            taken_ms = int(message.properties["TIMER_DEQUEUE_MS"])
+            assert taken_ms > out_ms and message.properties["REAL_TOPIC"] == TOPIC
+            if kind == "aerobee" and "TIMER_DELIVER_MS" in message.properties:
+                assert taken_ms >= int(message.properties["TIMER_DELIVER_MS"])

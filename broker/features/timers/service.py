@@ -374,7 +374,6 @@ class TimerService:
             return 0
         outgoing, topic = self._outgoing, ""
         if record.queue_offset in self.index.done:  # before the last start
-            self.index.done.discard(record.queue_offset)
             self.counts.leave(topic_of(record))
             return 0
         if second.deletes and key_of(record) in second.deletes:

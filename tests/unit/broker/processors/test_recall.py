@@ -54,7 +54,7 @@ async def test_a_message_is_taken_back_by_its_handle(tmp_path: Path) -> None:
         assert sent.code == 0 and sent.ext["queueOffset"] == "0", sent
         assert (await peer.request(timed(b"b", 1500))).code == 0
         told = await peer.request(Command(code=RequestCode.GET_TIMER_METRICS, opaque=7))
-        assert json.loads(told.body)["timingCount"]["T"]["count"] == 2
+        assert json.loads(bytes(told.body))["timingCount"]["T"]["count"] == 2
         recalled = await peer.request(recall_command(sent.ext["recallHandle"]))
         assert (recalled.code, recalled.ext["msgId"]) == (0, "a")
         assert recalled.ext["MSG_REGION"] == "DefaultRegion"
