@@ -34,6 +34,7 @@ from aerobee.storage.timers.timer_log import TimerLog, write_units
 from aerobee.storage.timers.wheel import Wheel, write_slots
 
 DELAY_MS_MAX: Final = 2**31 - 1
+NOTE_AGE_S: Final = 60
 BLANK_SLOTS: Final = 60  # of a week's, which RocketMQ leaves free
 ROLL_SLOTS_MAX: Final = SLOTS // 2 - BLANK_SLOTS
 
@@ -56,6 +57,7 @@ class Waiting(msgspec.Struct, frozen=True):
 class TimersShot(msgspec.Struct, frozen=True):
     """What is to be written of one moment, when the log is on the disk up to `position`."""
 
+    number: int
     position: int
     note: TimersNote
     units_at: int
@@ -81,6 +83,7 @@ class TimerIndex:
         self.log = TimerLog(files, self._log_folder, log_file_bytes)
         self._writing = threading.Lock()
         self._noted = (0, 0, 0)
+        self._shots = self._written = 0
         self.used = False  # whether anything has ever waited here
         self.read_s = 0
         self.position = 0  # deliveries of `read_s` and later lie behind it
@@ -178,6 +181,11 @@ class TimerIndex:
         """Whether there is anything to write since the last note."""
         return self.used and self._noted != self._marks()
 
+    @property
+    def aged(self) -> bool:
+        """Whether the last note is so old that a start would have much of the log to read."""
+        return self.read_s - self._noted[0] >= NOTE_AGE_S
+
     def _marks(self) -> tuple[int, int, int]:
         return self.read_s, self.next_offset, self.log.end
 
@@ -193,7 +201,8 @@ class TimerIndex:
             before, self.wheel.take(), counts,
         )  # fmt: skip
         position = self._store.commit_log.committed
-        return TimersShot(position, note, self.log.written, self.log.take())
+        self._shots += 1
+        return TimersShot(self._shots, position, note, self.log.written, self.log.take())
 
     def write(self, shot: TimersShot) -> None:
         """Write one moment: units, then the note, then wheel and check. Raises OSError.
@@ -201,6 +210,9 @@ class TimerIndex:
         Whatever ends this in the middle, the last note that is whole says what is so.
         """
         with self._writing:
+            if shot.number < self._written:
+                return  # a thread that a stop has not waited for
+            self._written = shot.number
             files, note = self._files, shot.note
             if shot.units:
                 write_units(files, self._log_folder, self.log.file_bytes, shot.units_at, shot.units)

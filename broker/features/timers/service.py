@@ -99,7 +99,7 @@ class TimerService:
         self._stopped = False
         if (held_ms := self._settings().disappear_time_after_start) > 0:
             self._held = self._call_later(held_ms / 1000, self._release)
-        if self.index.used and (self.index.behind or self.index.wheel.next_used(self._read_s)):
+        if self.index.used and (self.index.behind or self.index.wheel.next_used(self.index.read_s)):
             self._schedule(0)
 
     def stop(self) -> None:
@@ -116,17 +116,13 @@ class TimerService:
 
     def half_delivered(self) -> DueSecond | None:
         """Return the second of which a part has been delivered, if there is one."""
-        second = self._seconds.get(self._read_s)
+        second = self._seconds.get(self.index.read_s)
         return second if second is not None and second.was_delivered else None
 
     def look_again(self) -> None:
         """Take settings that were changed."""
-        if not self._stopped and self.index.used:
+        if self.index.used:
             self._schedule(0)
-
-    @property
-    def _read_s(self) -> int:
-        return self.index.read_s
 
     def arrived(self, due: int, properties: dict[str, str]) -> None:
         """Take a message in that was appended to the timers' queue, before it is committed."""
@@ -214,7 +210,7 @@ class TimerService:
 
     def _deliver_first(self, now_ms: int) -> int | None:
         """Deliver a slice of the first second; return when there is more, None: nothing waits."""
-        first_s = self.index.wheel.next_used(self._read_s)
+        first_s = self.index.wheel.next_used(self.index.read_s)
         if first_s is None:
             return None
         second = self._seconds.get(first_s)
@@ -246,6 +242,8 @@ class TimerService:
             if to_s > index.read_s:
                 index.advance(to_s)
                 self.counts.settle()
+                if index.aged:
+                    self.on_changed()
             if first_s is None or second is None or second.pending or not second.is_read:
                 return
             if now_s <= first_s or index.read_s != first_s:
@@ -261,11 +259,11 @@ class TimerService:
 
         Where the clock was set back it holds what is due before its own second.
         """
-        return 0 if time_s == self._read_s else time_s * PRECISION_MS - LEAD_MS
+        return 0 if time_s == self.index.read_s else time_s * PRECISION_MS - LEAD_MS
 
     def _read_slots(self, now_ms: int) -> bool:
         """Read a step of a slot whose second is near; False where none is to be read."""
-        time_s, before = self._read_s, None
+        time_s, before = self.index.read_s, None
         for _ in range(3):
             found = self.index.wheel.next_used(time_s)
             if found is None or (self._near_ms(found) > now_ms):
@@ -310,8 +308,8 @@ class TimerService:
             if offset >= queue.max_offset:
                 return False
             position, size, _ = queue.entry(offset)
-            record = self._records.get(position)
             try:
+                record = self._records.get(position)
                 found = None if record is None else waiting(record, offset, position, size)
             except ValueError as error:
                 log.error("timer_message_dropped offset=%d position=%d reason=%r",
