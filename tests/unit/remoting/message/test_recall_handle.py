@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from aerobee.broker.rules.recall_handle import (
+from aerobee.remoting.message.recall_handle import (
     RecallHandle,
     decode_recall_handle,
     encode_recall_handle,
