@@ -18,6 +18,10 @@ from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
 from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
+from aerobee.storage.index.checking import shape_of
+from aerobee.storage.index.files import read_header
+from aerobee.storage.index.note import decode_index_note
+from aerobee.storage.index.slices import ENTRY as INDEX_ENTRY
 from aerobee.storage.layout import (
     ABORT,
     BOOT_NOTE,
@@ -26,6 +30,8 @@ from aerobee.storage.layout import (
     DAMAGE,
     DELAYED,
     ENTRY_BYTES,
+    INDEX,
+    INDEX_NOTE,
     LOCK,
     PROGRESS,
     is_file_name,
@@ -56,16 +62,20 @@ def dump(path: Path) -> Iterator[str]:
         BOOT_NOTE: _dump_boot_note,
         DELAYED: _dump_delayed,
         DAMAGE: _dump_damage,
+        INDEX_NOTE: _dump_index_note,
         ABORT: _dump_text,
         LOCK: _dump_text,
     }
     if (reader := known.get(path.name)) is not None:
         return reader(path)
+    if path.parent.name == INDEX and path.name.isdecimal():
+        return _dump_index(path)
     if path.parent.name == CONFIG or path.suffix in (".json", ".bak"):
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {BOOT_NOTE}, {DELAYED}, {DAMAGE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+        f" {BOOT_NOTE}, {DELAYED}, {DAMAGE}, {INDEX_NOTE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
+        f" or {INDEX}/"
     )
 
 
@@ -213,6 +223,37 @@ def _dump_damage(path: Path) -> Iterator[str]:
         yield f"{span.begin} to {span.end}: {span.reason}, kept in {span.set_aside or 'its place'}"
         for topic, queue_id, first, last in span.queues:
             yield f"    {topic}-{queue_id} offset {first} to {last} lost"
+
+
+def _dump_index_note(path: Path) -> Iterator[str]:
+    note = decode_index_note(path.read_bytes())
+    if note is None:
+        raise CorruptRecord("wrong length or checksum; the index files say what they can")
+    yield f"keys of records from {note.begin} to {note.position} are on the disk"
+    yield f"{note.file_name or 'no file'} entries before {note.count}, {note.slots} slots"
+
+
+def _dump_index(path: Path) -> Iterator[str]:
+    """Print the head of an index file, and each entry on a line."""
+    header = read_header(Files(), path)
+    yield (
+        f"{header.count - 1} entries in {header.slots_used} slots, from"
+        f" {_time(header.begin_ms)} at {header.begin_position} to {_time(header.end_ms)} at"
+        f" {header.end_position}"
+    )
+    shape = shape_of(Files(), path.parent.parent)
+    assert shape is not None, "the file is there"
+    with path.open("rb") as file:
+        file.seek(shape.entries_at + INDEX_ENTRY.size)
+        for number in range(1, min(header.count, shape.entries)):
+            data = file.read(INDEX_ENTRY.size)
+            if len(data) < INDEX_ENTRY.size:
+                raise CorruptRecord(f"entry {number}: the file ends")
+            key_hash, position, seconds, previous = INDEX_ENTRY.unpack(data)
+            yield (
+                f"{number:>10}  hash {key_hash} position {position}"
+                f" second {seconds} before it {previous}"
+            )
 
 
 def _dump_text(path: Path) -> Iterator[str]:

@@ -101,11 +101,13 @@ INDEX_NOTE_FIELDS: Final = Layout(
     begin="q",
     position="q",
     count="i",
+    slots="i",
     file_name="17s",
     gap="3x",
     crc="I",
 )
-"""Our note of what the index has: all keys of records from `begin` to `position`."""
+"""Our note of what the index has: all keys of records from `begin` to `position`; in files of so
+many slots, and of the newest one the entries before `count`."""
 
 _BEGIN: Final = attrgetter("begin")
 _NAMED: Final = attrgetter("name")

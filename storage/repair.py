@@ -12,13 +12,16 @@ be read, or is in use.
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from aerobee.remoting.errors import system_error
+from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
+from aerobee.storage.index.checking import index_problems, rebuild_index
 from aerobee.storage.layout import log_files
+from aerobee.storage.log.damage import DamageTable
+from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.settings import StoreSettings
-from aerobee.storage.tools.guessing import store_settings
+from aerobee.storage.tools.guessing import add_store_arguments, store_settings
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.repairing import Repaired, Repairer
 from aerobee.storage.verify import Report, lines, verify
@@ -60,10 +63,26 @@ def _act(settings: StoreSettings, *, sure: bool) -> int:
         result = Repairer(settings, progress=show, sure=sure).run()
     for line in told(result):
         print(line)
+    for line in _mend_index(settings, result):
+        print(line)
     report = _checked(settings, sure=sure)
     for line in lines(report):
         print(line)
     return 1 if report.problem_count else 0
+
+
+def _mend_index(settings: StoreSettings, result: Repaired) -> Iterator[str]:
+    """Make the index of keys anew where it is not sound; one that is sound stays."""
+    files, root = Files(), settings.root
+    if not any(index_problems(files, root, result.end)):
+        return
+    damage = DamageTable()
+    damage.replace(result.unfilled)
+    spans = log_files(root, settings.commit_log_dir)
+    begin = spans[0].begin if spans else result.end
+    log = LogSnapshot(settings.log_dir, begin, result.end, settings.segment_bytes, damage.frozen())
+    entries = rebuild_index(files, root, log)
+    yield f"the index of keys was made anew: {entries} entries; the old one is in damaged/index"
 
 
 def _checked(settings: StoreSettings, *, sure: bool) -> Report:
@@ -94,10 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("store", type=Path, help="storePathRootDir")
-    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
-    parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
-    parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")
+    add_store_arguments(parser)
     parser.add_argument("--write", action="store_true", help="do it, instead of saying what")
     options = parser.parse_args(arguments)
     try:

@@ -13,7 +13,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
+from aerobee.storage.index.checking import index_problems
 from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code
@@ -44,7 +44,7 @@ from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
-from aerobee.storage.tools.guessing import store_settings
+from aerobee.storage.tools.guessing import add_store_arguments, store_settings
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.topic_lives import TopicLives
 
@@ -343,7 +343,10 @@ def verify(
     settings: StoreSettings, progress: Progress = lambda done: None, *, sure: bool = False
 ) -> Report:
     """Check a store at rest and report. `sure`: that log files have the size of the settings."""
-    return Verifier(settings, progress, sure=sure).run()
+    report = Verifier(settings, progress, sure=sure).run()
+    for problem in index_problems(Files(), settings.root, report.end):
+        report.add(problem)
+    return report
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -373,10 +376,7 @@ def main(arguments: list[str] | None = None) -> int:
         description="Check a store at rest: every record, every queue entry, and that they agree.",
         epilog="Exit codes: 0 clean, 1 problems found, 2 the store cannot be read.",
     )
-    parser.add_argument("store", type=Path, help="storePathRootDir")
-    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
-    parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
-    parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")
+    add_store_arguments(parser)
     options = parser.parse_args(arguments)
     try:
         if not log_files(options.store, options.commit_log) and not options.store.is_dir():

@@ -16,6 +16,7 @@ from benchmarks.loads import FEW_LAST, Load, Variant
 from benchmarks.reports.memory import WarmMemory
 from benchmarks.targets.brokers import (
     AerobeeTarget,
+    AerobeeWithoutIndexTarget,
     BesideTarget,
     BrokerTarget,
     RocketMQTarget,
@@ -160,6 +161,8 @@ def _fresh_kinds(plan: Plan, load: Load, variant: Variant, report: Report) -> li
     kinds: list[type[Target]] = [AerobeeTarget]
     if plan.beside is not None:
         kinds.append(BesideTarget.of(plan.beside))
+    if plan.peers and load.stores:
+        kinds.append(AerobeeWithoutIndexTarget)
     if plan.peers and variant == FEW_LAST:
         kinds += [kind for kind in (RedisTarget, NatsTarget) if kind.name in load.others]
     return [kind for kind in kinds if kind.name not in report.missing]

@@ -201,10 +201,11 @@ class AerobeeTarget(BrokerTarget):
 
     name = "Aerobee"
     scripts = SCRIPTS  # of which checkout
+    own_settings: ClassVar[Mapping[str, str]] = {}
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Our two console scripts."""
-        settings = {**settings, "httpPort": str(free_port())}
+        settings = {**settings, **self.own_settings, "httpPort": str(free_port())}
         cluster = PlacedAerobee(self.directory / "cluster", settings=settings)
         cluster.placing, cluster.scripts = self.placing, self.scripts
         return cluster
@@ -215,6 +216,13 @@ class AerobeeTarget(BrokerTarget):
         wanted = BrokerSettings.load(None, {})[0].compiled_fast_path
         sends = f"fast path by {description(wanted=wanted)}"
         return f"{importlib.metadata.version('aerobee')} ({', '.join(parts)}, {sends})"
+
+
+class AerobeeWithoutIndexTarget(AerobeeTarget):
+    """This project without its index of keys."""
+
+    name = "Aerobee, no key index"
+    own_settings = {"messageIndexEnable": "false"}  # noqa: RUF012
 
 
 class BesideTarget(AerobeeTarget):
@@ -254,7 +262,7 @@ class RocketMQTarget(BrokerTarget):
 
 
 class RocketMQWithoutIndexTarget(RocketMQTarget):
-    """RocketMQ without its index of keys, which Aerobee does not write either."""
+    """RocketMQ without its index of keys."""
 
     name = "RocketMQ, no key index"
     own_settings = {"messageIndexEnable": "false"}  # noqa: RUF012

@@ -25,11 +25,17 @@ cdef extern from *:
     static inline void put64(unsigned char *at, uint64_t number) {
         put32(at, number >> 32); put32(at + 4, number);
     }
+    #ifdef __GNUC__
+    #define prefetch(at) __builtin_prefetch(at, 1)
+    #else
+    #define prefetch(at) ((void)0)
+    #endif
     """
     uint32_t big32(const uint8_t*) noexcept nogil
     uint64_t big64(const uint8_t*) noexcept nogil
     void put32(uint8_t*, uint32_t) noexcept nogil
     void put64(uint8_t*, uint64_t) noexcept nogil
+    void prefetch(const uint8_t*) noexcept nogil
 
 include "layout.pxi"
 
@@ -37,7 +43,7 @@ cpdef enum:  # why `index_records` took no more
     MORE = 0  # the next record goes on behind the bytes
     FULL = 1  # the file has no room for the next key
     OTHER = 2  # what stands there is no whole record
-    ODD = 3  # a record whose text is no UTF-8: Python's codec decides
+    ODD = 3  # a record for Python: very many keys, or text that is no UTF-8
 
 cdef enum:  # places in `state`
     BEGIN_MS = 0
@@ -52,11 +58,13 @@ cdef enum:  # places in `state`
 cdef enum:
     NAME_END = 1
     PIECE_END = 2
+    SHORT_NAME = 4  # of KEYS and TAGS
+    LONG_NAME = 8  # of UNIQ_KEY
     KEY_SEPARATOR = 32
     ROLLED_BACK = 12  # of the sys flag
     SLOT_BYTES = 4
     SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
-    LIST_STEP = 64
+    KEYS_MAX = 64  # of a record; Python does those that have more
 
 
 include "keys.pxi"

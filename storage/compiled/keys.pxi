@@ -72,16 +72,16 @@ cdef inline int32_t positive(uint32_t value) noexcept nogil:
     return -signed_value if signed_value < 0 else signed_value
 
 
-cdef inline bint put(Table* table, uint32_t value, int64_t position, int64_t stamp) noexcept nogil:
+cdef inline bint put(
+    Table* table, int32_t key_hash, int64_t slot, int64_t position, int64_t stamp
+) noexcept nogil:
     """Add an entry; False where there is no room."""
     cdef int64_t* state = table.state
-    cdef int64_t count = state[COUNT], seconds, slot
-    cdef int32_t key_hash, previous
+    cdef int64_t count = state[COUNT], seconds
+    cdef int32_t previous
     cdef uint8_t* entry
     if count >= state[COUNT_MAX] or count - table.first >= table.room:
         return False
-    key_hash = positive(value)
-    slot = key_hash % table.count_slots
     previous = <int32_t>big32(table.slots + SLOT_BYTES * slot)
     if previous <= 0 or previous >= count:
         previous = 0
@@ -106,74 +106,75 @@ cdef inline bint put(Table* table, uint32_t value, int64_t position, int64_t sta
     return True
 
 
-cdef void find_keys(
+cdef inline void find_keys(
     const uint8_t* piece, const uint8_t* end, Text* uniq, Text* keys, Text* tags
 ) noexcept nogil:
-    """Find three properties; of a repeated name the last value counts."""
+    """Find three properties; of a repeated name the last value that is not empty counts."""
     cdef const uint8_t* piece_end
-    cdef const uint8_t* name_end
-    cdef Text value
+    cdef Py_ssize_t length
     uniq.length = keys.length = tags.length = 0
     while piece < end:
         piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
         if piece_end == NULL:
             piece_end = end
-        name_end = <const uint8_t*>memchr(piece, NAME_END, piece_end - piece)
-        if name_end != NULL and name_end + 1 < piece_end:
-            value.at = name_end + 1
-            value.length = piece_end - name_end - 1
-            if name_end - piece == 8:
-                if memcmp(piece, <const char*>b"UNIQ_KEY", 8) == 0:
-                    uniq[0] = value
-            elif name_end - piece == 4:
-                if memcmp(piece, <const char*>b"KEYS", 4) == 0:
-                    keys[0] = value
-                elif memcmp(piece, <const char*>b"TAGS", 4) == 0:
-                    tags[0] = value
+        length = piece_end - piece
+        if length > SHORT_NAME + 1 and piece[SHORT_NAME] == NAME_END:
+            if memcmp(piece, <const char*>b"KEYS", SHORT_NAME) == 0:
+                keys.at = piece + SHORT_NAME + 1
+                keys.length = length - SHORT_NAME - 1
+            elif memcmp(piece, <const char*>b"TAGS", SHORT_NAME) == 0:
+                tags.at = piece + SHORT_NAME + 1
+                tags.length = length - SHORT_NAME - 1
+        elif length > LONG_NAME + 1 and piece[LONG_NAME] == NAME_END:
+            if memcmp(piece, <const char*>b"UNIQ_KEY", LONG_NAME) == 0:
+                uniq.at = piece + LONG_NAME + 1
+                uniq.length = length - LONG_NAME - 1
         piece = piece_end + 1
 
 
-cdef int put_keys(
+cdef struct Hashes:
+    int count
+    int32_t hash[KEYS_MAX]
+    int64_t slot[KEYS_MAX]
+
+
+cdef inline bint note(
+    Table* table, Hashes* hashes, uint32_t value, const uint8_t* at, Py_ssize_t length
+) noexcept nogil:
+    """Hash a key and have its slot fetched from memory; False for what Python has to do."""
+    cdef int which = hashes.count
+    if which >= KEYS_MAX or not hashed(&value, at, length):
+        return False
+    hashes.hash[which] = positive(value)
+    hashes.slot[which] = <uint32_t>hashes.hash[which] % <uint32_t>table.count_slots
+    prefetch(table.slots + SLOT_BYTES * hashes.slot[which])
+    hashes.count = which + 1
+    return True
+
+
+cdef inline int put_keys(
     Table* table, const uint8_t* topic, Py_ssize_t topic_bytes, const uint8_t* properties,
     Py_ssize_t properties_bytes, int64_t position, int64_t stamp, int64_t* done,
 ) noexcept nogil:
-    """Add the keys of a record but the first `done`, which then says how many there are in all.
+    """Add the keys of a record but the first `done`.
 
     Returns MORE, FULL with `done` up to where there was room, or ODD with nothing added.
     """
     cdef Text uniq, keys, tags
-    cdef uint32_t prefix = 0, value
-    cdef int64_t which = 0, skip = done[0]
+    cdef Hashes hashes
+    cdef uint32_t prefix = 0
+    cdef int64_t which = done[0]
     cdef const uint8_t* key
     cdef const uint8_t* key_end
     cdef const uint8_t* end
     find_keys(properties, properties + properties_bytes, &uniq, &keys, &tags)
-    if not uniq.length and not keys.length and not tags.length:
-        done[0] = 0
-        return MORE
-    if not hashed(&prefix, topic, topic_bytes):
+    hashes.count = 0
+    if uniq.length or keys.length or tags.length:
+        if not hashed(&prefix, topic, topic_bytes):
+            return ODD
+        prefix = prefix * 31 + <uint32_t>c'#'
+    if uniq.length and not note(table, &hashes, prefix, uniq.at, uniq.length):
         return ODD
-    prefix = prefix * 31 + <uint32_t>c'#'
-    if uniq.length and skip == 0:  # the others first: an odd one leaves nothing half done
-        value = prefix
-        if not hashed(&value, uniq.at, uniq.length):
-            return ODD
-    if keys.length:
-        value = prefix
-        if not hashed(&value, keys.at, keys.length):
-            return ODD
-    if tags.length:
-        value = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
-        if not hashed(&value, tags.at, tags.length):
-            return ODD
-    if uniq.length:
-        if which >= skip:
-            value = prefix
-            hashed(&value, uniq.at, uniq.length)
-            if not put(table, value, position, stamp):
-                done[0] = which
-                return FULL
-        which += 1
     if keys.length:
         key = keys.at
         end = key + keys.length
@@ -181,22 +182,17 @@ cdef int put_keys(
             key_end = <const uint8_t*>memchr(key, KEY_SEPARATOR, end - key)
             if key_end == NULL:
                 key_end = end
-            if key_end > key:
-                if which >= skip:
-                    value = prefix
-                    hashed(&value, key, key_end - key)
-                    if not put(table, value, position, stamp):
-                        done[0] = which
-                        return FULL
-                which += 1
+            if key_end > key and not note(table, &hashes, prefix, key, key_end - key):
+                return ODD
             key = key_end + 1
     if tags.length:
-        if which >= skip:
-            value = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
-            hashed(&value, tags.at, tags.length)
-            if not put(table, value, position, stamp):
-                done[0] = which
-                return FULL
+        prefix = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
+        if not note(table, &hashes, prefix, tags.at, tags.length):
+            return ODD
+    while which < hashes.count:
+        if not put(table, hashes.hash[which], hashes.slot[which], position, stamp):
+            done[0] = which
+            return FULL
         which += 1
     done[0] = 0
     return MORE

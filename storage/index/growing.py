@@ -53,7 +53,7 @@ class GrowingFile:
         self._fd = -1
         self._lock = threading.Lock()  # a slot and the entries behind it are looked at as one
         pages = -(-shape.slots * SLOT_BYTES // _PAGE_BYTES)
-        self._slots = mmap.mmap(-1, shape.slots * SLOT_BYTES)  # memory by need, of zeros
+        self._slots = _zeros(shape.slots * SLOT_BYTES)
         self._dirty = bytearray(pages)
         self._entries = bytearray(min(ENTRIES_AT_ONCE, shape.entries) * ENTRY.size)
         self._state = array("q", [0] * STATE_NUMBERS)
@@ -101,7 +101,7 @@ class GrowingFile:
         are. Changes nothing in the file; the next `flush` writes what differs.
         """
         loop, entries_at = loops(), self._shape.entries_at
-        self._slots = mmap.mmap(-1, len(self._slots))
+        self._slots = _zeros(len(self._slots))
         number, position, used = 1, 0, 0
         while number < count:
             wanted = min(count - number, LINKED_AT_ONCE)
@@ -231,3 +231,8 @@ class GrowingFile:
     def _write(self, data: bytes | memoryview, at: int) -> None:
         assert self._fd >= 0, "the file was made before entries come"
         self._files.write(self._fd, data, at)
+
+
+def _zeros(count: int) -> mmap.mmap:
+    """Return memory that is taken by need, a page at a time."""
+    return mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

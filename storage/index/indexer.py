@@ -19,6 +19,7 @@ from aerobee.storage.index.files import (
 from aerobee.storage.index.growing import GrowingFile
 from aerobee.storage.index.log_reader import LogReader
 from aerobee.storage.index.note import IndexNote, read_index_note, write_index_note
+from aerobee.storage.index.slices import ENTRY
 from aerobee.storage.layout import INDEX
 from aerobee.storage.log.snapshot import LogSnapshot
 
@@ -79,6 +80,8 @@ class Indexer:
             begin, position, settled = self._continue(last, note, log_now, clean=clean)
         self.position = min(max(position, log_now.begin), log_now.end)
         self.begin = min(max(begin, log_now.begin), self.position)
+        if self._sealed and self._sealed[-1].header.end_position == self.position:
+            self._keys_done = self._keys_of_last(self._sealed[-1])
         if not settled:
             self.sync()
         self._seal_if_full()
@@ -111,6 +114,20 @@ class Indexer:
             position = growing.cut_message()
         known = ours is not None and found.count <= ours.count and ours.begin <= position
         return (ours.begin if ours is not None and known else position), position, False
+
+    def _keys_of_last(self, sealed: IndexFile) -> int:
+        """Count the entries of the last message of a full file; its other keys follow it."""
+        fd, done = self._files.open(sealed.path, write=False), 0
+        try:
+            for number in range(sealed.header.count - 1, 0, -1):
+                at = self.shape.entries_at + number * ENTRY.size
+                data = self._files.read(fd, ENTRY.size, at).ljust(ENTRY.size, b"\0")
+                if ENTRY.unpack(data)[1] != sealed.header.end_position:
+                    break
+                done += 1
+        finally:
+            self._files.close(fd)
+        return done
 
     def _drop_unsynced(self, found: list[IndexFile], note: IndexNote) -> None:
         """Remove files that came after the noted one: the log has all of it, the disk may not."""
@@ -157,7 +174,7 @@ class Indexer:
         count -= self._keys_done if self._growing is None else 0  # of a record in two files
         if self._keys_done and self._growing is not None:
             return  # its first keys are in the file before; the older note is true, too
-        note = IndexNote(self.begin, self.position, name, count)
+        note = IndexNote(self.begin, self.position, name, count, self.shape.slots)
         if note != self._noted:
             write_index_note(self._files, self._root, note)
             self._noted = note

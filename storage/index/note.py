@@ -19,17 +19,21 @@ class IndexNote(msgspec.Struct, frozen=True):
     """All keys of the records from `begin` to `position` are in index files, on the disk.
 
     Of the file of that name those are its entries before `count`; "" where there is no file yet.
+    Files have so many slots.
     """
 
     begin: int
     position: int
     file_name: str = ""
     count: int = 1
+    slots: int = 0
 
 
 def encode_index_note(note: IndexNote) -> bytes:
     """Pack it with its checksum."""
-    data = _ALL.pack(MAGIC, note.begin, note.position, note.count, note.file_name.encode(), 0)
+    data = _ALL.pack(
+        MAGIC, note.begin, note.position, note.count, note.slots, note.file_name.encode(), 0
+    )
     return data[:_CRC_AT] + zlib.crc32(data[:_CRC_AT]).to_bytes(4, "big")
 
 
@@ -37,10 +41,10 @@ def decode_index_note(data: bytes) -> IndexNote | None:
     """Unpack it; None if a single bit is wrong."""
     if len(data) != _ALL.size:
         return None
-    magic, begin, position, count, name, crc = _ALL.unpack(data)
+    magic, begin, position, count, slots, name, crc = _ALL.unpack(data)
     if magic != MAGIC or crc != zlib.crc32(data[:_CRC_AT]):
         return None
-    return IndexNote(begin, position, name.rstrip(b"\0").decode("ascii", "replace"), count)
+    return IndexNote(begin, position, name.rstrip(b"\0").decode("ascii", "replace"), count, slots)
 
 
 def read_index_note(files: Files, root: Path) -> IndexNote | None:

@@ -1,5 +1,6 @@
 """Guesses the settings of a store at rest from its files, for tools that are told none."""
 
+from argparse import ArgumentParser
 from collections import Counter
 from pathlib import Path
 
@@ -47,3 +48,11 @@ def store_settings(
         segment_bytes=segment_bytes,
         queue_file_entries=most or 300_000,
     )
+
+
+def add_store_arguments(parser: ArgumentParser) -> None:
+    """Have a tool take a store and what cannot be guessed of it."""
+    parser.add_argument("store", type=Path, help="storePathRootDir")
+    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it lies elsewhere")
+    parser.add_argument("--log-file-bytes", type=int, help="mappedFileSizeCommitLog, if need be")
+    parser.add_argument("--queue-file-bytes", type=int, help="20 x entries, where files were cut")

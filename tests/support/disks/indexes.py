@@ -28,7 +28,8 @@ def store_keyed(store: MessageStore, first: int, count: int, topic: str = "order
     """Store messages with keys of all kinds, numbered from `first` on, a second apart."""
     for number in range(first, first + count):
         text = properties(f"U{number:06}", f"k{number} m{number % 7}", "AB"[number % 2])
-        append(store, topic, number % 3, properties=text, now_ms=NOW_MS + 1000 * number)
+        tags = "AB"[number % 2]
+        append(store, topic, number % 3, tags=tags, properties=text, now_ms=NOW_MS + 1000 * number)
     store.commit_log.commit()
 
 

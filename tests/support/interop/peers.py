@@ -260,6 +260,7 @@ def _node() -> list[str]:
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
 RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
+FIND: Final = Peer("java-5.5.0-find", "java", _java("client-5.5.0", "Find"))
 KINDS: Final = Peer("java-5.5.0-kinds", "java", _java("client-5.5.0", "Kinds"))
 RECALL: Final = Peer("java-5.5.0-recall", "java", _java("client-5.5.0", "Recall"))
 RECORDS: Final = Peer("java-5.5.0-records", "java", _java("client-5.5.0", "Records"))

@@ -76,19 +76,23 @@ def test_files_of_another_size_are_refused_by_name(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_of_rocketmq_is_gone_on_with(tmp_path: Path) -> None:
-    """Without our note its last message is indexed anew, and no key comes twice."""
+@pytest.mark.parametrize("more", [40, 63, 64, 65])
+def test_a_file_of_rocketmq_is_gone_on_with(tmp_path: Path, more: int) -> None:
+    """Without our note its last message is indexed anew, and no key comes twice.
+
+    Of 64 messages the last one has keys in two files.
+    """
     store = opened(small(tmp_path))
-    store_keyed(store, 0, 40)
+    store_keyed(store, 0, more)
     indexer = indexed(store)
     indexer.sync()
     indexer.close()
     (tmp_path / "aerobee.index").unlink()
-    store_keyed(store, 40, 10)
+    store_keyed(store, more, 10)
     again = indexed(store)
     agrees(again, store)
     assert again.begin > store.commit_log.begin, "how whole it was before nobody knows"
-    assert sum(each.header.count - 1 for each in again.newest_first()) == 200
+    assert sum(each.header.count - 1 for each in again.newest_first()) == (more + 10) * 4
     again.close()
     store.close()
 
