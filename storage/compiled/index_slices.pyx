@@ -64,6 +64,7 @@ cdef enum:
     ROLLED_BACK = 12  # of the sys flag
     SLOT_BYTES = 4
     SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
+    RING_KEYS = 16  # a power of 2: so many slots come from memory at a time
     KEYS_MAX = 64  # of a record; Python does those that have more
 
 

@@ -152,18 +152,42 @@ cdef inline bint note(
     return True
 
 
-cdef inline int put_keys(
-    Table* table, const uint8_t* topic, Py_ssize_t topic_bytes, const uint8_t* properties,
-    Py_ssize_t properties_bytes, int64_t position, int64_t stamp, int64_t* done,
-) noexcept nogil:
-    """Add the keys of a record but the first `done`.
+cdef struct Waiting:
+    int32_t hash
+    int64_t slot
+    int64_t stamp
+    int64_t which  # of the keys of its record
+    Py_ssize_t at  # where that stands
 
-    Returns MORE, FULL with `done` up to where there was room, or ODD with nothing added.
+
+cdef struct Ring:  # of keys whose slots are on their way from memory
+    int64_t first
+    int64_t last
+    Waiting waiting[RING_KEYS]
+
+
+cdef inline bint put_first(Table* table, Ring* ring, int64_t base) noexcept nogil:
+    """Add the key that has waited longest; False where there is no room, and it goes on waiting."""
+    cdef Waiting* first = &ring.waiting[ring.first & (RING_KEYS - 1)]
+    if not put(table, first.hash, first.slot, base + first.at, first.stamp):
+        return False
+    ring.first += 1
+    return True
+
+
+cdef inline int put_keys(
+    Table* table, Ring* ring, const uint8_t* topic, Py_ssize_t topic_bytes,
+    const uint8_t* properties, Py_ssize_t properties_bytes, int64_t base, Py_ssize_t at,
+    int64_t stamp, int64_t which,
+) noexcept nogil:
+    """Have the keys of a record wait, but the first `which`, and add those that have waited.
+
+    Returns MORE, FULL where the first one that waits has no room, or ODD with none of this record.
     """
     cdef Text uniq, keys, tags
     cdef Hashes hashes
+    cdef Waiting* last
     cdef uint32_t prefix = 0
-    cdef int64_t which = done[0]
     cdef const uint8_t* key
     cdef const uint8_t* key_end
     cdef const uint8_t* end
@@ -190,11 +214,16 @@ cdef inline int put_keys(
         if not note(table, &hashes, prefix, tags.at, tags.length):
             return ODD
     while which < hashes.count:
-        if not put(table, hashes.hash[which], hashes.slot[which], position, stamp):
-            done[0] = which
-            return FULL
+        last = &ring.waiting[ring.last & (RING_KEYS - 1)]
+        last.hash = hashes.hash[which]
+        last.slot = hashes.slot[which]
+        last.stamp = stamp
+        last.which = which
+        last.at = at
+        ring.last += 1
         which += 1
-    done[0] = 0
+        if ring.last - ring.first == RING_KEYS and not put_first(table, ring, base):
+            return FULL
     return MORE
 
 
@@ -206,8 +235,11 @@ cdef int take_records(
     cdef const uint8_t* record
     cdef int64_t body, topic_at, topic, properties, stamp, size
     cdef Py_ssize_t head_bytes, at = place[0]
+    cdef int64_t skip = done[0]
+    cdef Ring ring
     cdef uint32_t magic
     cdef int why = MORE, kind, prefix
+    ring.first = ring.last = 0
     while True:
         if at > length - <Py_ssize_t>RECORD_BYTES_MIN:
             break
@@ -247,13 +279,19 @@ cdef int take_records(
         if (record[SYS_FLAG_LAST_AT] & ROLLED_BACK) != ROLLED_BACK:
             stamp = <int64_t>big64(record + STORE_TIMESTAMP_AT + HOST_V6_MORE_BYTES * (kind & 1))
             why = put_keys(
-                table, record + topic_at, topic, record + topic_at + topic + 2, properties,
-                base + at, stamp, done,
+                table, &ring, record + topic_at, topic, record + topic_at + topic + 2,
+                properties, base, at, stamp, skip,
             )
             if why != MORE:
                 break
-        else:
-            done[0] = 0
+        skip = 0
         at += size
+    while ring.first != ring.last and put_first(table, &ring, base):
+        pass
+    if ring.first != ring.last:
+        why = FULL
+        at = ring.waiting[ring.first & (RING_KEYS - 1)].at
+        skip = ring.waiting[ring.first & (RING_KEYS - 1)].which
     place[0] = at
+    done[0] = skip
     return why

@@ -4,6 +4,7 @@ import mmap
 import threading
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ ENTRIES_AT_ONCE: Final = 1 << 16
 LINKED_AT_ONCE: Final = 1 << 16
 _PAGE_BYTES: Final = SLOT_BYTES << SLOT_PAGE_SHIFT
 _COPIED_AT_ONCE: Final = 1 << 20
+_LARGE_BYTES: Final = 4 << 20
 
 
 class GrowingFile:
@@ -234,5 +236,12 @@ class GrowingFile:
 
 
 def _zeros(count: int) -> mmap.mmap:
-    """Return memory that is taken by need, a page at a time."""
-    return mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    """Return memory that is taken by need, in large pages where the system has them.
+
+    Each key's slot is somewhere else in it, and to find the page costs as much as to read it.
+    """
+    made = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE") and count >= _LARGE_BYTES:
+        with suppress(OSError):  # a kernel without them
+            made.madvise(mmap.MADV_HUGEPAGE)
+    return made
