@@ -1,14 +1,12 @@
 """Which queue a message goes to: its user's choice, or whose turn it is."""
 
-from collections.abc import Sequence
-from time import monotonic
 from typing import Final
 
 from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
-from aerobee.client.sending.latency import LatencyTolerance
+from aerobee.client.sending.latency import LatencyTolerance, TolerantTurns
 from aerobee.client.settings import LatencySettings
 
 TOPICS_KEPT: Final = 10_000  # whose turns are remembered
@@ -28,21 +26,9 @@ class QueueChoice:
         """Remember whose turn it is in a topic, from now on."""
         if topic not in self.turns and len(self.turns) >= TOPICS_KEPT:
             self.turns.clear()  # they begin anew; nobody else knows of them
-        self.turns.setdefault(topic, RoundRobin())
-
-    def next(
-        self, topic: str, queues: Sequence[MessageQueue], last_broker: str | None = None
-    ) -> MessageQueue:
-        """Return the queue whose turn it is; of another broker than the last one if possible."""
-        turns = self.turns[topic]
-        if self.tolerance is None:
-            return turns.pick(queues, last_broker)
-        return self.tolerance.pick(turns, queues, last_broker)
-
-    def succeeded(self, queue: MessageQueue, began_s: float) -> None:
-        """Note that a send to this queue, which began at that monotonic time, was answered well."""
-        if self.tolerance is not None:
-            self.tolerance.succeeded(queue.broker_name, monotonic() - began_s)
+        if topic not in self.turns:
+            tolerance = self.tolerance
+            self.turns[topic] = RoundRobin() if tolerance is None else TolerantTurns(tolerance)
 
     def failed(self, queue: MessageQueue, error: Exception) -> None:
         """Note that a send to this queue has failed."""
@@ -56,8 +42,8 @@ class QueueChoice:
         queue: MessageQueue | None,
         key: str | int | None,
         selector: QueueSelector | None,
-    ) -> MessageQueue | None:
-        """Return the queue that the user has chosen, by one of three ways; None by none of them.
+    ) -> MessageQueue:
+        """Return the queue that the user has chosen, by one of three ways, else whose turn it is.
 
         Raises InvalidUse for two of them, and for what is no queue of the topic.
         """
@@ -70,7 +56,7 @@ class QueueChoice:
         if key is not None:
             selector = by_key(key)
         if selector is None:
-            return None
+            return self.turns[route.topic].pick(route.write_queues)
         chosen = selector(route.write_queues, message)
         if chosen not in route.write_queues:
             raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")

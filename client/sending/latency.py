@@ -47,30 +47,6 @@ class LatencyTolerance:
         self._brokers: dict[str, _Health] = {}
         self._tasks = Tasks()
 
-    def pick(
-        self, turns: RoundRobin, queues: Sequence[MessageQueue], last_broker: str | None
-    ) -> MessageQueue:
-        """Return the next queue of a broker that is available, else reachable, else any.
-
-        The broker that was tried last is taken only where there is no other of its kind.
-        """
-        now_s = self._clock()
-        return (
-            turns.pick_if(
-                queues,
-                lambda queue: (
-                    queue.broker_name != last_broker and self._available(queue.broker_name, now_s)
-                ),
-            )
-            or turns.pick_if(
-                queues,
-                lambda queue: (
-                    queue.broker_name != last_broker and self._reachable(queue.broker_name)
-                ),
-            )
-            or turns.pick(queues)
-        )
-
     def succeeded(self, broker: str, took_s: float) -> None:
         """Note a send that was answered with success after so long."""
         self._note(broker, took_s * 1000, reachable=True)
@@ -98,11 +74,13 @@ class LatencyTolerance:
         """Stop asking."""
         await self._tasks.close()
 
-    def _available(self, broker: str, now_s: float) -> bool:
+    def is_available(self, broker: str) -> bool:
+        """Whether the broker is not avoided at the moment."""
         health = self._brokers.get(broker)
-        return health is None or now_s >= health.avoided_until_s
+        return health is None or self._clock() >= health.avoided_until_s
 
-    def _reachable(self, broker: str) -> bool:
+    def is_reachable(self, broker: str) -> bool:
+        """Whether the broker has not refused, or been silent, since it last served."""
         health = self._brokers.get(broker)
         return health is None or health.reachable
 
@@ -161,3 +139,27 @@ class LatencyTolerance:
         if health is not None and not health.reachable:
             health.reachable = True
             log.info("broker reachable again broker=%s", name)
+
+
+class TolerantTurns(RoundRobin):
+    """Takes queues in turn, those of brokers that serve well first (MQFaultStrategy.java)."""
+
+    __slots__ = ("_tolerance",)
+
+    def __init__(self, tolerance: LatencyTolerance, start: int | None = None) -> None:
+        super().__init__(start)
+        self._tolerance = tolerance
+
+    def pick(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
+        """Return the next queue of a broker that is available, else reachable, else any.
+
+        The avoided one, which was tried last, is taken only where there is no other of its kind.
+        """
+        for is_good in (self._tolerance.is_available, self._tolerance.is_reachable):
+
+            def wanted(queue: MessageQueue, is_good: Callable[[str], bool] = is_good) -> bool:
+                return queue.broker_name != avoid_broker and is_good(queue.broker_name)
+
+            if (found := self.pick_if(queues, wanted)) is not None:
+                return found
+        return super().pick(queues)

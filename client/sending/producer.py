@@ -160,11 +160,11 @@ class Producer(Lifetime):
         deadline_s = self._deadline_s(timeout_ms)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         outgoing = self._packer.pack(message)
+        if queue is None and key is None and selector is None:
+            tries_max, queues = 1 + self.settings.retries_max, route.write_queues
+            return await self._deliver([message], outgoing, queues, tries_max, deadline_s)
         chosen = self._choice.choose(route, message, queue, key, selector)
-        if chosen is not None:
-            return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
-        tries_max = 1 + self.settings.retries_max
-        return await self._deliver([message], outgoing, route.write_queues, tries_max, deadline_s)
+        return await self._deliver([message], outgoing, [chosen], 1, deadline_s)
 
     async def send_many(
         self,
@@ -185,13 +185,11 @@ class Producer(Lifetime):
         deadline_s = self._deadline_s(timeout_ms)
         outgoing = self._packer.pack_batch(messages)
         route = self._known_route(outgoing.topic) or await self._route(outgoing.topic, deadline_s)
+        if queue is None and key is None and selector is None:
+            tries_max, queues = 1 + self.settings.retries_max, route.write_queues
+            return await self._deliver(list(messages), outgoing, queues, tries_max, deadline_s)
         chosen = self._choice.choose(route, messages[0], queue, key, selector)
-        if chosen is not None:
-            return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
-        tries_max = 1 + self.settings.retries_max
-        return await self._deliver(
-            list(messages), outgoing, route.write_queues, tries_max, deadline_s
-        )
+        return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
 
     async def send_oneway(
         self,
@@ -210,8 +208,6 @@ class Producer(Lifetime):
         deadline_s = self._deadline_s(None)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         chosen = self._choice.choose(route, message, queue, key, selector)
-        if chosen is None:
-            chosen = self._choice.next(message.topic, route.write_queues)
         connection = self._open(chosen) or await self._connect(chosen, deadline_s)
         outgoing = self._packer.pack(message)
         context = None
@@ -267,14 +263,14 @@ class Producer(Lifetime):
         `again` tells which failure is worth that. Every message passes here: where a connection is
         open only the reply is awaited. (DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl)
         """
-        choice, elsewhere = self._choice, self.settings.retry_other_broker_when_not_stored
-        stored_is_enough = again is surely_not_stored or not elsewhere
+        turns, tolerance = self._choice.turns[outgoing.topic], self._choice.tolerance
+        enough = again is surely_not_stored or not self.settings.retry_other_broker_when_not_stored
         tried: list[str] = []
         result: SendResult | None = None
         error: AerobeeError | None = None
         began_s = now_s = monotonic()
         while len(tried) < tries_max and (not tried or now_s < deadline_s):
-            queue = choice.next(outgoing.topic, queues, tried[-1] if tried else None)
+            queue = turns.pick(queues, tried[-1] if tried else None)
             tried.append(queue.broker_name)
             context = None
             try:
@@ -295,7 +291,7 @@ class Producer(Lifetime):
             except AerobeeError as failure:
                 error = failure
                 self._after(context, error=failure)
-                choice.failed(queue, failure)
+                self._choice.failed(queue, failure)
                 if tries_max > 1 and again(failure):
                     log.warning("send failed: queue=%s error=%s", queue, failure)
                     now_s = monotonic()
@@ -305,8 +301,9 @@ class Producer(Lifetime):
                 break
             if context is not None:
                 self._after(context, result)
-            choice.succeeded(queue, now_s)
-            if stored_is_enough or result.status is SendStatus.SEND_OK:
+            if tolerance is not None:
+                tolerance.succeeded(queue.broker_name, monotonic() - now_s)
+            if enough or result.status is SendStatus.SEND_OK:
                 return result
             now_s = monotonic()
         if result is not None:

@@ -11,7 +11,7 @@ from aerobee.client.message import (
     check_name,
 )
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
+from aerobee.remoting.headers.recall import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
@@ -61,10 +61,7 @@ async def recall(brokers: Brokers, group: str, handle: Recall, timeout_ms: int) 
     Raises BrokerRefused, RouteMissing, Unavailable.
     """
     header = RecallMessageRequest(
-        topic=handle.queue.topic,
-        recall_handle=handle.text,
-        producer_group=group,
-        broker_name=handle.queue.broker_name,
+        topic=handle.queue.topic, recall_handle=handle.text, producer_group=group
     )
     code = RequestCode.RECALL_MESSAGE
     reply = await brokers.call_broker(handle.queue, code, header, timeout_ms)

@@ -153,9 +153,9 @@ class TransactionProducer(Producer):
         deadline_s = self._deadline_s(timeout_ms)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         outgoing = self._packer.pack(message, half=True)
-        chosen = self._choice.choose(route, message, *choice)
-        queues = route.write_queues if chosen is None else [chosen]
-        tries_max = 1 + self.settings.retries_max if chosen is None else 1
+        queues, tries_max = route.write_queues, 1 + self.settings.retries_max
+        if any(each is not None for each in choice):
+            queues, tries_max = (self._choice.choose(route, message, *choice),), 1
         self._deciding.add(outgoing.message_id)
         try:
             result = await self._deliver(

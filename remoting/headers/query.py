@@ -1,4 +1,4 @@
-"""Headers that look for messages: 12 and 33."""
+"""Headers that look for messages: 12, 33."""
 
 from aerobee.remoting.headers.typed import Header, Int32, Int64
 
@@ -11,11 +11,10 @@ class ViewMessageRequest(Header, frozen=True, kw_only=True):
 
 
 class QueryMessageRequest(Header, frozen=True, kw_only=True):
-    """QUERY_MESSAGE: the newest records that an index names (QueryMessageRequestHeader.java).
+    """QUERY_MESSAGE: messages of a topic with a key, stored between two times (ms).
 
-    The broker compares hashes of keys, not the keys. Times are milliseconds since 1970, and store
-    times are rounded down to a second first. `index_type` is "K" for keys, "U" for the ids that
-    clients give, "T" for tags; `last_key` continues in an index that is kept in RocksDB.
+    `index_type` is K (a key, the default), U (a unique key) or T (tags); `last_key` is of
+    RocketMQ's other index.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""Headers of the send family: 10, 36, 310, 320 and 370."""
+"""Headers of the send family: 10, 36, 310 and 320."""
 
 from typing import TypeAlias
 
@@ -103,21 +103,3 @@ class SendBackRequest(Header, frozen=True, kw_only=True):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
-
-
-class RecallMessageRequest(Header, frozen=True, kw_only=True):
-    """RECALL_MESSAGE: let a message that waits for its time never be delivered.
-
-    `recall_handle` is that of its `SendMessageReply` (RecallMessageRequestHeader.java).
-    """
-
-    topic: str
-    recall_handle: str
-    producer_group: str | None = None
-    broker_name: str | None = msgspec.field(name="bname", default=None)
-
-
-class RecallMessageReply(Header, frozen=True, kw_only=True):
-    """The client's id (UNIQ_KEY) of what is taken back (RecallMessageResponseHeader.java)."""
-
-    msg_id: str

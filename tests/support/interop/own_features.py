@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 import pytest
@@ -256,14 +257,19 @@ async def messages_are_found(namesrv: str) -> None:
             assert not await consumer.find(topic, key="k1", until=earlier)
             for at in range(120):  # never more of one second than a page holds, wherever it begins
                 if at % 30 == 0:
-                    began = time.monotonic()
-                    await until(lambda began=began: time.monotonic() > began + 1)  # type: ignore[misc]
+                    since_s = time.monotonic()
+                    await until(partial(_is_over, since_s))
                 await producer.send(Message(topic, b"%d" % at, keys="many"))
             many = await found(120, key="many", messages_max=500)
             assert many.complete and not many.failed
             assert sorted(int(each.body) for each in many) == list(range(120))
             times = [each.store_timestamp_ms for each in many]
             assert times == sorted(times)
+
+
+def _is_over(since_s: float) -> bool:
+    """Whether a second has passed."""
+    return time.monotonic() > since_s + 1
 
 
 CASES: Final[list[Callable[[str], Awaitable[None]]]] = [

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
+from aerobee.remoting.headers.recall import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.net.routes import Outcome, Request, Routes
 

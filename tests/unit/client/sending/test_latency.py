@@ -12,9 +12,8 @@ from aerobee.client import (
     Producer,
     ProducerSettings,
 )
-from aerobee.client.selectors import RoundRobin
 from aerobee.client.sending import latency
-from aerobee.client.sending.latency import LatencyTolerance
+from aerobee.client.sending.latency import LatencyTolerance, TolerantTurns
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import CallTimedOut
 
@@ -28,11 +27,11 @@ class Brokers:
         self.now_s = 1_000.0
         settings = LatencySettings(enabled=True, detector=detector)
         self.tolerance = LatencyTolerance(settings, lambda: self.now_s)
-        self.turns = RoundRobin(0)
+        self.turns = TolerantTurns(self.tolerance, 0)
 
     def used(self, last: str | None = None, rounds: int = 12) -> set[str]:
         """Return whom the next sends go to."""
-        picked = [self.tolerance.pick(self.turns, QUEUES, last) for _ in range(rounds)]
+        picked = [self.turns.pick(QUEUES, last) for _ in range(rounds)]
         return {queue.broker_name for queue in picked}
 
 
@@ -143,8 +142,8 @@ async def test_the_detector_asks_until_the_broker_answers(
         two.refuse(RequestCode.GET_MAX_OFFSET, ResponseCode.SYSTEM_ERROR, times=2)
         for _ in range(3):
             await producer.send(Message("t", b"x"))
-        assert not tolerance._reachable("broker-b")
-        await until(lambda: tolerance._reachable("broker-b"))
+        assert not tolerance.is_reachable("broker-b")
+        await until(lambda: tolerance.is_reachable("broker-b"))
         asked = two.requests(RequestCode.GET_MAX_OFFSET)
         assert [command.ext["topic"] for command in asked] == ["t"] * 3
         assert not cluster.brokers[0].requests(RequestCode.GET_MAX_OFFSET)

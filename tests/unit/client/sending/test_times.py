@@ -150,12 +150,7 @@ async def test_a_message_is_taken_back_where_it_waits(cluster: FakeCluster) -> N
             assert await producer.recall(wanted) == "0A01"
     asked = broker.requests(RequestCode.RECALL_MESSAGE)
     assert len(asked) == 2 and not cluster.brokers[0].requests(RequestCode.RECALL_MESSAGE)
-    assert asked[0].ext == {
-        "topic": "t",
-        "recallHandle": HANDLE,
-        "producerGroup": "pg",
-        "bname": "broker-b",
-    }
+    assert asked[0].ext == {"topic": "t", "recallHandle": HANDLE, "producerGroup": "pg"}
 
 
 def _encoded(text: str) -> str:
