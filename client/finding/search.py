@@ -60,7 +60,8 @@ class Search(msgspec.Struct, frozen=True):
             return text in message.properties.get(Property.KEYS, "").split(KEY_SEPARATOR)
 
         def has_id(message: ReceivedMessage) -> bool:
-            return text in (message.properties.get(Property.UNIQ_KEY), message.offset_message_id)
+            unique = message.properties.get(Property.UNIQ_KEY)
+            return text == unique or text.upper() == message.offset_message_id
 
         matches, index_type = (has_id, "U") if key is None else (has_key, "K")
         question = Question(topic, text, index_type, matches, messages_max, begin_ms, end_ms)

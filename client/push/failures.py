@@ -10,6 +10,7 @@ from aerobee.client.group.member import Membership
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.sending.due import TIMES
 from aerobee.client.sending.outgoing import Packer, read_reply
 from aerobee.client.settings import ProducerSettings, PushSettings
 from aerobee.remoting.codes import RequestCode
@@ -237,7 +238,7 @@ class SendBack:
     def _copy(self, message: ReceivedMessage) -> Message:
         """The message as its sender wrote it, with what a redelivered one carries."""
         properties = dict(message.properties)
-        for name in (Property.TRAN_MSG, Property.UNIQ_KEY, Property.DELAY):
+        for name in (Property.TRAN_MSG, Property.UNIQ_KEY, *TIMES):
             properties.pop(name, None)
         properties.setdefault(Property.ORIGIN_MESSAGE_ID, message.message_id)
         properties[Property.RETRY_TOPIC] = message.topic

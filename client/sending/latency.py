@@ -68,6 +68,7 @@ class LatencyTolerance:
         `topics` names those that are sent to: a broker is asked where a queue of one ends.
         """
         if self._settings.detector:
+            self._tasks = Tasks()  # those of an earlier life have ended for good
             self._tasks.every(ROUND_MS, lambda: self._detect(brokers, topics()), "broker detector")
 
     async def close(self) -> None:

@@ -96,10 +96,11 @@ async def test_ids_of_either_kind(cluster: FakeCluster) -> None:
     store(broker, "t", b"other")
     position = store(broker, "t", b"wanted", unique=unique)
     port = broker.server.port
-    for wanted in (unique, offset_message_id("127.0.0.1", port, position)):
+    by_place = offset_message_id("127.0.0.1", port, position)
+    for wanted in (unique, by_place, by_place.lower()):
         assert bodies(await find(cluster, message_id=wanted)) == [b"wanted"]
     assert broker.requests(QUERY)[-1].ext["indexType"] == "U"
-    assert len(broker.requests(RequestCode.VIEW_MESSAGE_BY_ID)) == 1
+    assert len(broker.requests(RequestCode.VIEW_MESSAGE_BY_ID)) == 2
     for wanted in (
         offset_message_id("127.0.0.1", port, position + 1),  # nothing there
         offset_message_id("127.0.0.1", 1, position),  # no broker of the topic: a client's, perhaps

@@ -86,12 +86,16 @@ async def test_a_failed_message_comes_again_through_the_broker(
 async def test_where_sending_back_fails_a_copy_goes_to_the_retry_topic(
     cluster: FakeCluster,
 ) -> None:
-    """With everything that a redelivered message carries, and its sender's properties."""
+    """With everything that a redelivered message carries, and its sender's properties.
+
+    It is no half message because it was one, and waits for no time but that of the retry.
+    """
     cluster.create("t", 1)
     cluster.brokers.pop()
     broker = cluster.brokers[0]
     broker.refuse(BACK, ResponseCode.SYSTEM_ERROR)
-    broker.store("t", 0, b"x", b"TAGS\x01blue\x02UNIQ_KEY\x01ABC\x02mine\x017\x02")
+    was = b"TRAN_MSG\x01true\x02TIMER_DELAY_MS\x015\x02"
+    broker.store("t", 0, b"x", was + b"TAGS\x01blue\x02UNIQ_KEY\x01ABC\x02mine\x017\x02")
     failing = Failing(b"x", 1, ConsumeResult.LATER)
     async with consumer(cluster, failing.handle):
         await until(lambda: failing.got[b"x"] == 2)

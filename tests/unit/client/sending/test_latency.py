@@ -135,7 +135,10 @@ async def test_the_detector_asks_until_the_broker_answers(
     settings = ProducerSettings(
         latency=LatencySettings(enabled=True, detector=True, detect_interval_ms=1)
     )
-    async with Producer(namesrv=cluster.namesrv, settings=settings) as producer:
+    producer = Producer(namesrv=cluster.namesrv, settings=settings)
+    async with producer:
+        pass  # another life: the detector starts with each
+    async with producer:
         tolerance = producer._choice.tolerance
         assert tolerance is not None
         two.refuse(RequestCode.SEND_MESSAGE_V2, ResponseCode.SYSTEM_BUSY)
