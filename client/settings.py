@@ -48,8 +48,8 @@ class LatencySettings:
     """Which brokers sends avoid for a while, by how long they took (MQFaultStrategy.java).
 
     A send that took `slow_ms[n]` or longer makes its broker the last choice for `avoid_ms[n]`; a
-    failed one counts as 10 s. With `detector` a broker that was not reached, or refused, stays
-    avoided until it answers.
+    failed one counts as 10 s. Where all are avoided, those that failed come last until they serve
+    again; `detector` asks them every few seconds, and their answer counts as well.
     """
 
     enabled: bool = False  # sendLatencyEnable
