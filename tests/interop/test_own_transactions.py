@@ -1,8 +1,9 @@
-"""Our client's transactions, times, recalls and searches against the real RocketMQ 5.5.0."""
+"""Our client's transactions, times, recalls and searches: ours, and the real RocketMQ 5.5.0."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
 from support.interop.own_features import CASES, SETTINGS
 from support.interop.rocketmq_server import RocketMQ
@@ -10,7 +11,7 @@ from support.interop.rocketmq_server import RocketMQ
 pytestmark = [pytest.mark.interop, pytest.mark.needs("java")]
 
 
-@pytest.fixture(scope="module", params=[RocketMQ], ids=["rocketmq"])
+@pytest.fixture(scope="module", params=[Aerobee, RocketMQ], ids=["aerobee", "rocketmq"])
 def namesrv(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:

@@ -16,6 +16,7 @@ FILES: Final = (  # of other folders, those that start processes or wait for clo
     "unit/benchmarks/test_loadgen.py",
     "unit/broker/cluster/test_with_nameservers.py",
     "unit/client/push/test_consumer_crash.py",
+    "unit/client/test_features_of_brokers.py",
     "unit/client/test_real_broker.py",
     "unit/client/transactions/test_recipe.py",
     "unit/namesrv/test_main.py",

@@ -32,6 +32,7 @@ SLOWEST: Final = (
     "crash/test_kill_broker.py",
     "docs/test_readme.py",
     "crash/test_kill_delays.py",
+    "unit/client/test_features_of_brokers.py",
     "interop/test_consuming.py",
     "interop/test_stores.py",
     "interop/test_joining.py",
