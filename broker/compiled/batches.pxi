@@ -205,7 +205,10 @@ cdef bint note_key(PlainSends sends, Bytes at, Bytes end) except -1:
                 return False
             key, at = name + 9, pair_end
         name = pair_end + 1
-    return key == NULL or sends.note(key, at - key)
+    if key == NULL:
+        return True
+    sends.look(key, at - key)
+    return sends.note()
 
 
 cdef Py_ssize_t put_batch_ack(

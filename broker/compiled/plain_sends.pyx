@@ -79,6 +79,7 @@ cdef class PlainSends:
     cdef SeenKeys seen  # those of its messages, None where they are not asked for
     cdef SeenKeys noted  # those of any message of this run
     cdef uint32_t number  # of the topic there
+    cdef SeenKey key
     cdef int64_t now_ms
     cdef int64_t position, limit
     cdef Block records, acks
@@ -197,19 +198,24 @@ cdef class PlainSends:
                 self.noted, self.now_ms = keys, stored_ms(self.stamp, self.stamp_flag)
         return 0
 
-    cdef bint note(self, Bytes key, Py_ssize_t key_bytes) except -1:
-        """Note the key of the message that goes to `position`; False for one that is known."""
+    cdef int look(self, Bytes key, Py_ssize_t key_bytes) except -1:
+        """Read the key of a message, and have its place fetched, which may be far away."""
         cdef unsigned char[KEY_BYTES] read
-        cdef uint64_t first, second
-        cdef uint32_t number
         if not read_key(key, key_bytes, read):
             memcpy(read, <Bytes>PyBytes_AS_STRING(digest(key[:key_bytes])), KEY_BYTES)
-        first, second = long_at(read), long_at(read + 8)
+        self.key.first, self.key.second = long_at(read), long_at(read + 8)
+        self.key.topic = self.number
+        self.seen.mark(&self.key)
+        return 0
+
+    cdef bint note(self) noexcept:
+        """Note the key that was read, of the message that goes to `position`; False: it is known."""
+        cdef uint32_t number
         self.seen.see(self.now_ms)
-        number = self.seen.number_of(self.number, first, second)
+        number = self.seen.number_of(&self.key)
         if number and self.seen.is_fresh(number):
             return False
-        self.seen.add(self.number, first, second, self.position, self.seen.clock_ms)
+        self.seen.add(&self.key, number, self.position, self.seen.clock_ms)
         return True
 
     cdef inline Py_ssize_t head_bytes(self, Lane lane, Py_ssize_t body_bytes) noexcept:
@@ -244,10 +250,12 @@ cdef class PlainSends:
             or size > self.limit - self.position
         ):
             return DECLINED
-        if self.seen is not None and not self.note(properties.key, properties.key_bytes):
-            return DECLINED
+        if self.seen is not None:
+            self.look(properties.key, properties.key_bytes)
         put_text(put16(tail, tail_bytes) + properties.size, self.suffix)
         self.put_head(record, lane, header, body, body_bytes, size)
+        if self.seen is not None and not self.note():
+            return DECLINED
         self.put_entry(lane, size, properties.tags_code)
         self.acks.size += self.put_ack(lane, &properties, header.opaque)
         self.records.size += size

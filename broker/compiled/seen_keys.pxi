@@ -11,6 +11,14 @@ cdef extern from *:
     """
     #include <stdint.h>
 
+    static inline void fetch_soon(const void *at) {
+    #ifdef __GNUC__
+        __builtin_prefetch(at);
+    #else
+        (void)at;
+    #endif
+    }
+
     static inline uint64_t mixed(uint64_t one, uint64_t other) {
     #ifdef __SIZEOF_INT128__
         unsigned __int128 product = (unsigned __int128)one * other;
@@ -23,6 +31,7 @@ cdef extern from *:
     }
     """
     uint64_t mixed(uint64_t, uint64_t) nogil
+    void fetch_soon(const void*) nogil
 
 cdef extern from "<stdlib.h>" nogil:
     void* calloc(size_t, size_t)
@@ -43,6 +52,11 @@ cdef struct Seen:
     uint32_t topic  # 0: nothing is here
     uint32_t older, newer  # among all; `newer` of one that is free is the next free one
     uint32_t topic_older, topic_newer
+
+cdef struct SeenKey:
+    uint64_t first, second
+    uint32_t topic, mark
+
 
 cdef struct SeenTopic:
     int64_t window_ms
@@ -132,22 +146,25 @@ cdef class SeenKeys:
     def find(self, int64_t topic, bytes key not None, int64_t now_ms):
         """Return the position of the message that has a key, -1 where none had it in time."""
         cdef uint32_t number
-        self.topic_at(topic)
+        cdef SeenKey asked
+        self.read(&asked, topic, key)
         self.see(now_ms)
-        number = self.number_of(topic, self.half(key, 0), self.half(key, 8))
+        number = self.number_of(&asked)
         return self.entries[number].position if number and self.is_fresh(number) else -1
 
     def put(self, int64_t topic, bytes key not None, int64_t position, int64_t now_ms):
         """Note the key of a message; `position` lies behind all others."""
-        self.topic_at(topic)
+        cdef SeenKey noted
+        self.read(&noted, topic, key)
         self.see(now_ms)
-        self.add(topic, self.half(key, 0), self.half(key, 8), position, self.clock_ms)
+        self.add(&noted, self.number_of(&noted), position, self.clock_ms)
 
     def forget(self, int64_t topic, bytes key not None):
         """Drop a key."""
         cdef uint32_t number
-        self.topic_at(topic)
-        number = self.number_of(topic, self.half(key, 0), self.half(key, 8))
+        cdef SeenKey asked
+        self.read(&asked, topic, key)
+        number = self.number_of(&asked)
         if number:
             self.drop(number)
 
@@ -207,6 +224,7 @@ cdef class SeenKeys:
         cdef Bytes at = <Bytes>PyBytes_AS_STRING(rows) + begin
         cdef Bytes behind = <Bytes>PyBytes_AS_STRING(rows) + end
         cdef uint32_t there, last_there = 0
+        cdef SeenKey key
         cdef int64_t here = 0, seen_ms
         if not 0 <= begin <= end <= PyBytes_GET_SIZE(rows) or (end - begin) % SEEN_ROW_BYTES:
             raise ValueError("outside of the rows")
@@ -219,7 +237,9 @@ cdef class SeenKeys:
             if here:
                 seen_ms = <int64_t>long_at(at + 24)
                 self.see(seen_ms)
-                self.add(here, long_at(at), long_at(at + 8), <int64_t>long_at(at + 16), seen_ms)
+                key.topic, key.first, key.second = here, long_at(at), long_at(at + 8)
+                self.mark(&key)
+                self.add(&key, self.number_of(&key), <int64_t>long_at(at + 16), seen_ms)
             at += SEEN_ROW_BYTES
 
     cdef SeenTopic* topic_at(self, int64_t topic) except NULL:
@@ -237,41 +257,49 @@ cdef class SeenKeys:
         if now_ms > self.clock_ms:
             self.clock_ms = now_ms
 
-    cdef inline uint64_t hashed(
-        self, uint32_t topic, uint64_t first, uint64_t second
-    ) noexcept nogil:
-        cdef uint64_t half = mixed(first ^ self.seed[0], second ^ self.seed[1])
-        return mixed(half ^ topic, self.seed[1] | 1)
+    cdef inline void mark(self, SeenKey* key) noexcept nogil:
+        """Work out the hash of a key."""
+        cdef uint64_t half = mixed(key.first ^ self.seed[0], key.second ^ self.seed[1])
+        key.mark = <uint32_t>mixed(half ^ key.topic, self.seed[1] | 1)
+        fetch_soon(&self.cells[key.mark & self.mask])
+
+    cdef int read(self, SeenKey* to, int64_t topic, bytes key) except -1:
+        """Take what Python gives for a key."""
+        self.topic_at(topic)
+        to.topic, to.first, to.second = topic, self.half(key, 0), self.half(key, 8)
+        self.mark(to)
+        return 0
 
     cdef inline bint is_fresh(self, uint32_t number) noexcept nogil:
         """Say whether a key is known: its window has not passed."""
         cdef Seen* each = &self.entries[number]
         return self.clock_ms - each.seen_ms <= self.topics[each.topic].window_ms
 
-    cdef inline uint32_t number_of(
-        self, uint32_t topic, uint64_t first, uint64_t second
-    ) noexcept nogil:
+    cdef inline uint32_t number_of(self, SeenKey* key) noexcept nogil:
         """Return where a key is, 0 where it is not."""
-        cdef uint64_t mark = <uint32_t>self.hashed(topic, first, second)
-        cdef uint64_t at = mark & self.mask, cell
+        cdef uint64_t at = key.mark & self.mask, cell
         cdef Seen* each
         while True:
             cell = self.cells[at]
             if not cell:
                 return 0
-            if cell >> 32 == mark:
+            if cell >> 32 == key.mark:
                 each = &self.entries[<uint32_t>cell]
-                if each.first == first and each.second == second and each.topic == topic:
+                if (
+                    each.first == key.first
+                    and each.second == key.second
+                    and each.topic == key.topic
+                ):
                     return <uint32_t>cell
             at = (at + 1) & self.mask
 
     cdef void add(
-        self, uint32_t topic, uint64_t first, uint64_t second, int64_t position, int64_t seen_ms
+        self, SeenKey* key, uint32_t number, int64_t position, int64_t seen_ms
     ) noexcept nogil:
-        """Note a key behind all others; what had it goes."""
-        cdef SeenTopic* of = &self.topics[topic]
-        cdef uint32_t number = self.number_of(topic, first, second), left = LEFT_EACH_TIME
-        cdef uint64_t mark, at
+        """Note a key behind all others; `number` is where it is, which goes, or 0."""
+        cdef SeenTopic* of = &self.topics[key.topic]
+        cdef uint32_t left = LEFT_EACH_TIME
+        cdef uint64_t at = key.mark & self.mask
         cdef Seen* each
         if number:
             self.drop(number)
@@ -291,8 +319,8 @@ cdef class SeenKeys:
             self.used += 1
             number = self.used
         each = &self.entries[number]
-        each.first, each.second, each.position, each.seen_ms = first, second, position, seen_ms
-        each.topic = topic
+        each.first, each.second, each.topic = key.first, key.second, key.topic
+        each.position, each.seen_ms = position, seen_ms
         each.older, each.newer = self.newest, 0
         each.topic_older, each.topic_newer = of.newest, 0
         if self.newest:
@@ -307,11 +335,9 @@ cdef class SeenKeys:
         self.count += 1
         of.count += 1
         self.put_count += 1
-        mark = <uint32_t>self.hashed(topic, first, second)
-        at = mark & self.mask
         while self.cells[at]:
             at = (at + 1) & self.mask
-        self.cells[at] = mark << 32 | number
+        self.cells[at] = <uint64_t>key.mark << 32 | number
 
     cdef void drop(self, uint32_t number) noexcept nogil:
         """Let an entry go."""
@@ -344,10 +370,11 @@ cdef class SeenKeys:
     cdef void drop_cell(self, uint32_t number) noexcept nogil:
         """Empty an entry's cell; those behind it move up, where that is nearer to their place."""
         cdef Seen* each = &self.entries[number]
-        cdef uint64_t at = (
-            <uint32_t>self.hashed(each.topic, each.first, each.second) & self.mask
-        )
-        cdef uint64_t hole, home
+        cdef SeenKey key
+        cdef uint64_t at, hole, home
+        key.first, key.second, key.topic = each.first, each.second, each.topic
+        self.mark(&key)
+        at = key.mark & self.mask
         while <uint32_t>self.cells[at] != number:
             at = (at + 1) & self.mask
         hole = at
