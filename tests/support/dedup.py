@@ -45,7 +45,10 @@ def send(key: str, body: bytes = b"body", *, more: str = "", **options: Any) -> 
 def batch(keys: list[str], **options: Any) -> Command:
     """Build a batch of messages with these keys, each of which is its body, too."""
     messages = [BatchedMessage(0, key.encode(), f"UNIQ_KEY\x01{key}\x02".encode()) for key in keys]
-    return send_command(encode_batch(messages), properties="", m="true", **options)
+    code = RequestCode.SEND_BATCH_MESSAGE
+    return send_command(
+        encode_batch(messages), properties="WAIT\x01true\x02", code=code, m="true", **options
+    )
 
 
 async def request_all(peer: RawPeer, commands: list[Command]) -> list[Command]:
