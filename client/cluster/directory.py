@@ -1,6 +1,6 @@
 """The brokers of a cluster as its nameservers know them, and making topics on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self, TypeVar
 
 from aerobee.client.cluster.address_server import parse_namesrv
@@ -83,11 +83,17 @@ class Cluster:
         return [broker for broker in await self.brokers() if broker.broker_id == MASTER_ID]
 
     async def create_topic(
-        self, topic: str, queues: int, *, perm: int = Perm.READ | Perm.WRITE
+        self,
+        topic: str,
+        queues: int,
+        *,
+        perm: int = Perm.READ | Perm.WRITE,
+        attributes: Mapping[str, str] | None = None,
     ) -> list[BrokerEntry]:
         """Make a topic, or give it other queues, on every master; return these brokers.
 
-        `queues` is the number on each of them, to read and to write. Clients find the topic when
+        `queues` is the number on each of them, to read and to write; `attributes` get these values,
+        such as `{"aerobee.dedup.seconds": "120"}`, and others stay. Clients find the topic when
         this returns. Raises Unavailable where no master has registered; where one broker refuses,
         those before it have the topic.
         """
@@ -100,6 +106,7 @@ class Cluster:
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=perm,
+            attributes=",".join(f"+{name}={value}" for name, value in (attributes or {}).items()),
         )
         for master in masters:
             await self.connections.request(

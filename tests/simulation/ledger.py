@@ -19,6 +19,7 @@ class Kind(StrEnum):
     """What a run must keep."""
 
     LOST = "nothing acknowledged is lost"
+    ONCE = "what a producer sends again to the same broker is stored once"
     TWICE = "nothing is delivered twice without a crash or a time-out"
     WENT_BACK = "committed offsets never go back"
     ORDER = "orderly queues are handled in order, by one member at a time"
@@ -113,6 +114,7 @@ class Group:
     )
     running: dict[Place, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     furthest: dict[Place, int] = field(default_factory=dict)  # offset after the last one done
+    stored: dict[tuple[str, bytes], Attempt] = field(default_factory=dict)  # the first at a broker
     waited: dict[tuple[str, str, bytes], Attempt] = field(default_factory=dict)  # the first at each
 
 
@@ -128,6 +130,7 @@ class Ledger:
         self.powerless: set[str] = set()  # brokers that have lost their power
         self.shortened: set[str] = set()  # brokers whose queues have lost their ends to power loss
         self.broken: list[Violation] = []  # what was wrong the moment it was seen
+        self.once = False  # topics store a producer's retry once
         self.poison = False  # there are messages that nobody handles, and orderly queues pass
         self._now_s = now_s
         self._trace = trace
@@ -152,6 +155,8 @@ class Ledger:
         attempt = Attempt(group, member, place, offset, body, self._now_s(), waited_as=waited_as)
         if waited_as:
             self._check_waited(seen, attempt)
+        elif self.once:
+            self._check_once(seen, attempt)
         for earlier in reversed(seen.attempts[place, offset]):
             same = earlier.body == body  # else the disk lost that message, and its offset was free
             if same and earlier.outcome in (Outcome.DONE, Outcome.RUNNING):
@@ -283,6 +288,16 @@ class Ledger:
             what = f"{group.name} got the delayed message {attempt.waited_as} of {broker} at"
             where = f"{first.place} {first.offset} and {attempt.place} {attempt.offset}"
             self.broke(Kind.TWICE, f"{what} {where}")
+
+    def _check_once(self, group: Group, attempt: Attempt) -> None:
+        """A message has one place at each broker, unless power has taken that from the log."""
+        place = attempt.place
+        if place.topic.startswith("%") or place.broker in self.powerless:
+            return
+        first = group.stored.setdefault((place.broker, attempt.body), attempt)
+        if (first.place, first.offset) != (place, attempt.offset):
+            where = f"{first.place} {first.offset} and {place} {attempt.offset}"
+            self.broke(Kind.ONCE, f"{group.name} got one message at {where}")
 
     def _had_another(self, group: Group, body: bytes) -> bool:
         """Whether a group was given another message at that offset, which power loss then took.

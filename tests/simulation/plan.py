@@ -67,6 +67,7 @@ class Plan:
     grows: bool  # topics get more queues on the way
     shared: bool  # a process has a member of each group
     delays: bool = False  # some messages are to be delivered later
+    once: bool = False  # topics store a producer's retry once
     disk: bool = False  # brokers lie on disks that fail, on machines that lose their power
 
     def __str__(self) -> str:
@@ -80,6 +81,7 @@ class Plan:
             f" {self.topics}, {self.producers} producers; {groups}"
             f"{', each process in all groups' * self.shared}; {troubles}"
             f"{', disks fail and power is lost' * self.disk}{', delays' * self.delays}"
+            f"{', retries are stored once' * self.once}"
         )
 
 
@@ -116,5 +118,6 @@ def draw(seed: int) -> Plan:
         grows=dice.random() < 0.4,
         shared=dice.random() < 0.3,
         delays=edges.random() < 0.6,
+        once=Random(f"once {seed}").random() < 0.5,
         disk=seed % 4 > 1,
     )

@@ -98,6 +98,8 @@ class Scenario:
         self.plan = plan
         self.dice = Random(f"actions {world.seed}")
         self._queues = dict(plan.topics)
+        self._attributes = {"aerobee.dedup.seconds": "3000"} if plan.once else None
+        ledger.once = plan.once
         namesrvs = [
             NamesrvNode(world, f"namesrv-{number}", f"10.0.0.{number + 1}")
             for number in range(plan.nameservers)
@@ -228,7 +230,9 @@ class Scenario:
             while True:
                 with contextlib.suppress(AerobeeError):  # a server is down at the moment
                     while missing:
-                        made = await admin.create_topic(missing[0], self._queues[missing[0]])
+                        made = await admin.create_topic(
+                            missing[0], self._queues[missing[0]], attributes=self._attributes
+                        )
                         if len(made) < len(self.brokers):
                             break  # one that is down is not even asked
                         missing.pop(0)
