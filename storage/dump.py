@@ -16,6 +16,7 @@ from aerobee.remoting.errors import CorruptRecord, system_error
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
+from aerobee.storage.dedup.snapshot import ROW, decode_snapshot
 from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
 from aerobee.storage.index.checking import shape_of
@@ -28,6 +29,7 @@ from aerobee.storage.layout import (
     CHECKPOINT,
     CONFIG,
     DAMAGE,
+    DEDUP,
     DELAYED,
     ENTRY_BYTES,
     INDEX,
@@ -61,6 +63,7 @@ def dump(path: Path) -> Iterator[str]:
         PROGRESS: _dump_progress,
         BOOT_NOTE: _dump_boot_note,
         DELAYED: _dump_delayed,
+        DEDUP: _dump_dedup,
         DAMAGE: _dump_damage,
         INDEX_NOTE: _dump_index_note,
         ABORT: _dump_text,
@@ -74,8 +77,8 @@ def dump(path: Path) -> Iterator[str]:
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {BOOT_NOTE}, {DELAYED}, {DAMAGE}, {INDEX_NOTE}, {ABORT}, {LOCK}, or a file of {CONFIG}/"
-        f" or {INDEX}/"
+        f" {BOOT_NOTE}, {DELAYED}, {DEDUP}, {DAMAGE}, {INDEX_NOTE}, {ABORT}, {LOCK},"
+        f" or a file of {CONFIG}/ or {INDEX}/"
     )
 
 
@@ -213,6 +216,15 @@ def _dump_delayed(path: Path) -> Iterator[str]:
         yield f"deliveries before {note.position}:"
         for level, offset in sorted(note.offsets.items()):
             yield f"    level {level} next offset {offset}"
+
+
+def _dump_dedup(path: Path) -> Iterator[str]:
+    known = decode_snapshot(path.read_bytes())
+    if known is None:
+        raise CorruptRecord("the checksum is wrong; the log will be read instead")
+    for key, position, seen_ms, number in ROW.iter_unpack(known.rows):
+        topic = known.topics.get(number, f"topic {number}")
+        yield f"{position:>14}  {topic} key {key.hex().upper()} at {_time(seen_ms)}"
 
 
 def _dump_damage(path: Path) -> Iterator[str]:

@@ -61,7 +61,7 @@ class KeyRecovery:
         self.loaded = 0
 
     async def run(self) -> None:
-        """Fill the table of keys; OSError where the disk does not give the snapshot."""
+        """Fill the table of keys."""
         firsts = self._firsts
         if not firsts.numbers:
             return
@@ -109,7 +109,11 @@ class KeyRecovery:
 
     def _read(self) -> KnownKeys | None:
         path = self._store.settings.root / DEDUP
-        data = self._store.files.read_all(path, SNAPSHOT_BYTES_MAX)
+        try:
+            data = self._store.files.read_all(path, SNAPSHOT_BYTES_MAX)
+        except OSError as error:
+            log.warning("unique_keys_not_read path=%s error=%s", path, error)
+            return None
         if data is None:
             return None
         snapshot = decode_snapshot(data)
