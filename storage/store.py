@@ -371,7 +371,7 @@ class MessageStore:
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
         earliest_ms = self.earliest_store_time()
-        return taken(self._parts, self.commit_log, self.flusher, self.retention.disk, earliest_ms)
+        return taken(self._parts, self.commit_log, self.flusher, self.retention, earliest_ms)
 
     def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""

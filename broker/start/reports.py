@@ -7,7 +7,13 @@ from aerobee.broker.rules.attributes import dedup_window_ms, is_compacted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
-from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_GROUP_PREFIX, TIMER_TOPIC
+from aerobee.remoting.words import (
+    HALF_TOPIC,
+    LIGHT_QUEUE_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_GROUP_PREFIX,
+    TIMER_TOPIC,
+)
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)
@@ -53,6 +59,12 @@ def serves(ctx: Context, port: int) -> None:
                 "retries_stored_twice: dedupEntriesMax is 0, and %d topics ask for it, such as %s",
                 len(asking), asking[0],
             )  # fmt: skip
+    light = any(name.startswith(LIGHT_QUEUE_PREFIX) for name, _ in ctx.store.queues.light_names)
+    if not settings.light_queues and (light or settings.enable_lmq):
+        log.warning(
+            "light_queues_rest: nothing is put in them, and nobody can pull them, unless enableLmq"
+            " and enableMultiDispatch are both true"
+        )
     for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
         log.warning("retention_is_short: %s", warning)
     if not settings.enable_compaction:

@@ -182,6 +182,15 @@ class OffsetTable:
         """Forget all offsets in a topic."""
         self._delete(lambda other, group: other == topic)
 
+    @property
+    def commits(self) -> int:
+        """How many changes there have been since the start."""
+        return self._commits
+
+    def pieces(self) -> dict[str, bytes]:
+        """Return each entry's text by its key, as of the last flush."""
+        return dict(self._encoded)
+
     def encode(self) -> bytes:
         """Return the text of consumerOffset.json."""
         while self._stale:

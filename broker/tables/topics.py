@@ -44,7 +44,8 @@ class TopicTable:
         self._table = {config.topic_name: config for config in system}
         self.auto_create = auto_create
         self.topics_max = topics_max
-        self.serves_light = False  # LmqTopicConfigManager: each name is a topic with one queue
+        # whether a light queue may be used, each of which is a topic (LmqTopicConfigManager)
+        self.serves_light: Callable[[str], bool] | None = None
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "topics.json", self.snapshot)
         self.file.mark()
@@ -70,7 +71,8 @@ class TopicTable:
     def get(self, name: str) -> TopicConfig | None:
         """Return a topic's configuration; where light queues are served, that of any of them."""
         config = self._table.get(name)
-        if config is None and self.serves_light and name.startswith(LIGHT_QUEUE_PREFIX):
+        light = self.serves_light
+        if config is None and light and name.startswith(LIGHT_QUEUE_PREFIX) and light(name):
             return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
         return config
 

@@ -217,8 +217,14 @@ class ConsumeQueue(WrittenQueue):
             self.extend()
 
     def add(self, position: int, size: int, tags_code: int) -> None:
-        """Have one more entry, for which `reserve` has seen room."""
+        """Have one more entry, for which `reserve` has seen room; in memory where that has gone."""
         offset = self.max_offset
+        if offset >= self.limit:
+            try:
+                self.extend()
+            except (LogFull, LogUnavailable):
+                self._grow()
+                self._note_room()
         _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
         self.max_offset = offset + 1
 

@@ -7,8 +7,8 @@ import msgspec
 if TYPE_CHECKING:
     from aerobee.storage.log.commit_log import CommitLog
     from aerobee.storage.parts import StoreParts
-    from aerobee.storage.upkeep.disk_space import DiskSpace
     from aerobee.storage.upkeep.flush import Flusher
+    from aerobee.storage.upkeep.retention import Retention
 
 
 class StoreStatistics(msgspec.Struct, frozen=True):
@@ -24,6 +24,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
     log_fsyncs: int
     sync_timeouts: int
     disk_used_ratio: float
+    removed_log_files: int  # since the start, by retention
     writable: bool
     refusal: str | None
     earliest_store_timestamp: int | None
@@ -38,7 +39,7 @@ def taken(
     parts: "StoreParts",
     commit_log: "CommitLog",
     flusher: "Flusher",
-    disk: "DiskSpace",
+    retention: "Retention",
     earliest_ms: int | None,
 ) -> StoreStatistics:
     """Return what the parts of a store say at this moment; `earliest_ms` is its oldest message."""
@@ -52,7 +53,8 @@ def taken(
         fsyncs=flusher.fsyncs,
         log_fsyncs=flusher.log_fsyncs,
         sync_timeouts=flusher.timeouts,
-        disk_used_ratio=disk.use.ratio,
+        disk_used_ratio=retention.disk.use.ratio,
+        removed_log_files=retention.removed_files,
         writable=commit_log.writable,
         refusal=commit_log.refusal,
         earliest_store_timestamp=earliest_ms,

@@ -22,13 +22,13 @@ class WallTime:
 
     def __init__(
         self,
-        clock: Callable[[], float] = time.time,
-        steady_clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
+        steady_clock: Callable[[], float] | None = None,
     ) -> None:
-        self._clock = clock
-        self._steady_clock = steady_clock
-        self._ahead_s = clock() - steady_clock()
-        self._rests_until_s = steady_clock()
+        self._clock = clock or time.time
+        self._steady_clock = steady_clock or time.monotonic
+        self._rests_until_s = self._steady_clock()
+        self._ahead_s = self._clock() - self._rests_until_s
 
     def now(self) -> float | None:
         """Return seconds since 1970, None while the clock is not believed; called now and then."""

@@ -112,6 +112,7 @@ def _broker(ctx: Context, values: MetricValues) -> None:
     add("rocketmq_storage_message_reserve_time", age_ms, **store)
     add("aerobee_fsyncs_total", statistics.fsyncs)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
+    add("aerobee_log_files_removed_total", statistics.removed_log_files)
     add("aerobee_store_writable", int(is_writable(ctx)))
     damage = ctx.store.damage
     add("aerobee_store_damaged_bytes", sum(span.end - span.begin for span in damage))

@@ -200,6 +200,7 @@ def _statistics(statistics: StoreStatistics) -> dict[str, Any]:
         "queues": statistics.queues,
         "fsyncs": statistics.fsyncs,
         "diskUsedRatio": statistics.disk_used_ratio,
+        "logFilesRemoved": statistics.removed_log_files,
         "writable": statistics.writable,
         "refusal": statistics.refusal,
         "earliestStoreTimestamp": statistics.earliest_store_timestamp,

@@ -1,6 +1,7 @@
 """Messages on their way into light queues: what they say is checked, and gets its offsets."""
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 from aerobee.broker.rules.delay_property import delay_level
@@ -22,6 +23,7 @@ from aerobee.storage.errors import AppendRefused
 from aerobee.storage.queues.light import LIGHT_QUEUE_ID
 
 SEPARATOR: Final = ","
+RECOUNT_S: Final = 1.0
 
 
 class Dispatching:
@@ -41,7 +43,8 @@ class Dispatching:
         self._tags_code = writing.appender.tag_hashes.of
         self._is_listed = is_listed
         self._queues_max = queues_max
-        self.count = sum(queue.topic.startswith(LIGHT_QUEUE_PREFIX) for queue in self._store.queues)
+        self.count = self._present()
+        self._counted_s = monotonic()
         self.dispatched = 0  # entries
 
     def elsewhere(
@@ -80,13 +83,31 @@ class Dispatching:
                 problem = f"{name} is a topic, and no light queue"
             if problem is not None:
                 raise _illegal(f"{Property.INNER_MULTI_DISPATCH}: {problem}")
-        new = [name for name in names if self._store.find_queue(name, LIGHT_QUEUE_ID) is None]
-        if new and self.count + len(new) > self._queues_max():
+        new = sum(self._store.find_queue(name, LIGHT_QUEUE_ID) is None for name in names)
+        if not self._takes(new):
             raise RequestError(
                 ResponseCode.LMQ_QUOTA_EXCEEDED,
                 "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]lmq consume queue num exceeded.",
             )
-        self.count += len(new)
+
+    def has_room(self, name: str) -> bool:
+        """Whether a light queue is there, or may be: to wait on one makes it, too."""
+        if self._store.find_queue(name, LIGHT_QUEUE_ID) is not None:
+            return True
+        return topic_problem(name) is None and self._takes(1)
+
+    def _takes(self, new: int) -> bool:
+        """Count queues that are made now; where there are too many, those that there really are."""
+        queues_max = self._queues_max()
+        if new and self.count + new > queues_max and monotonic() >= self._counted_s + RECOUNT_S:
+            self._counted_s, self.count = monotonic(), self._present()
+        if new and self.count + new > queues_max:
+            return False
+        self.count += new
+        return True
+
+    def _present(self) -> int:
+        return sum(queue.topic.startswith(LIGHT_QUEUE_PREFIX) for queue in self._store.queues)
 
     def _dispatch(self, own: TopicQueue, light: list[TopicQueue], tags_code: int) -> None:
         position, size = own.stored.place_of(own.stored.max_offset - 1)

@@ -20,13 +20,13 @@ class LightQueues(Feature):
         self._live = parts.live
         self._store = parts.writing.store
         topics = parts.tables.topics
-        topics.serves_light = True
         self._dispatching = Dispatching(
             parts.writing,
             topics.is_listed,
             lambda: self._live.current.max_lmq_consume_queue_num,
         )
         self.placer = self._dispatching
+        topics.serves_light = self._dispatching.has_room
         self._offsets = LightOffsetsFile(parts.tables.offsets, parts.live.current.config_dir)
         self.files = (self._offsets.file,)
         if taken := self._offsets.take_over(self._end_of):
@@ -34,9 +34,8 @@ class LightQueues(Feature):
 
     def close(self) -> OSError | None:
         """Write what groups have committed, for RocketMQ."""
-        self._offsets.file.mark()
         try:
-            self._offsets.file.flush_now()
+            self._offsets.save_now()
         except OSError as error:
             return error
         return None
@@ -66,9 +65,8 @@ class LightQueues(Feature):
         """Write the file every `flushConsumerOffsetInterval`, after consumerOffset.json."""
         while True:
             await asyncio.sleep(self._live.current.flush_consumer_offset_interval / 1000)
-            self._offsets.file.mark()
             with suppress(OSError):  # see TableFile.error
-                await self._offsets.file.flush()
+                await self._offsets.save()
 
 
 make = LightQueues

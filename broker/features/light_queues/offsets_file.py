@@ -6,6 +6,7 @@ settings. So this one is written beside it; at a start the newer of both says wh
 not know, or knows otherwise.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -14,11 +15,13 @@ import msgspec
 
 from aerobee.broker.tables.committed import SEPARATOR, OffsetTable, decode_offsets
 from aerobee.broker.tables.table_file import TableFile
+from aerobee.remoting.bodies import DataVersion
 from aerobee.remoting.config.kept_files import load_kept_file
 from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.storage.queues.light import LIGHT_QUEUE_ID
 
 FILE: Final = "lmqConsumerOffset.json"
+_OF_QUEUE_0: Final = re.compile(rb":\{0:(-?\d+)[,}]")
 
 
 class LightOffsetsFile:
@@ -26,6 +29,7 @@ class LightOffsetsFile:
 
     def __init__(self, offsets: OffsetTable, folder: Path) -> None:
         self._offsets = offsets
+        self._saved = -1  # the table's changes that the file has
         self.file = TableFile(folder / FILE, self._encode)
 
     def take_over(self, end_of: Callable[[str, int], int]) -> int:
@@ -49,20 +53,35 @@ class LightOffsetsFile:
                     taken += self._offsets.commit(group, topic, queue_id, there)
         return taken
 
+    async def save(self) -> None:
+        """Write the file after the table's own, if that has changed; OSError of the disk."""
+        await self._offsets.flush()
+        if self._offsets.commits != self._saved:
+            self._saved = self._offsets.commits
+            self.file.mark()
+        await self.file.flush()
+
+    def save_now(self) -> None:
+        """Write the file at the stop, when the table's own is written."""
+        self.file.mark()
+        self.file.flush_now()
+
     def _encode(self) -> Callable[[], bytes]:
-        version = self._offsets.data_version
-        light: dict[str, int] = {}
-        others: dict[str, dict[int, int]] = {}
-        for topic, group, queues in self._offsets.entries():
-            key = f"{topic}{SEPARATOR}{group}"
-            if group.startswith(LIGHT_QUEUE_PREFIX):
-                if (offset := queues.get(LIGHT_QUEUE_ID)) is not None:
-                    light[key] = offset
-            else:
-                others[key] = dict(queues)
-        return lambda: msgspec.json.encode(
-            {"dataVersion": version, "lmqOffsetTable": light, "offsetTable": others}
-        )
+        version, entries = self._offsets.data_version, self._offsets.pieces()
+        return lambda: _text(version, entries)
+
+
+def _text(version: DataVersion, entries: dict[str, bytes]) -> bytes:
+    """Join what the table has encoded; a light group's entry is a number, of its one queue."""
+    light, others = [], []
+    for key, piece in entries.items():
+        if not key.partition(SEPARATOR)[2].startswith(LIGHT_QUEUE_PREFIX):
+            others.append(piece)
+        elif found := _OF_QUEUE_0.search(piece):
+            light.append(b"%b:%b" % (msgspec.json.encode(key), found[1]))
+    return b'{"dataVersion":%b,"lmqOffsetTable":{%b},"offsetTable":{\n%b\n}}' % (
+        msgspec.json.encode(version), b",".join(light), b",\n".join(others),
+    )  # fmt: skip
 
 
 def _decode(data: bytes) -> dict[str, dict[int, int]]:

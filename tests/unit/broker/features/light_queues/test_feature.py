@@ -147,7 +147,9 @@ async def test_light_queues_are_whole_after_any_stop(tmp_path: Path, how: str) -
     assert not verify(live.broker.settings.store).problems
 
 
-async def test_switched_off_nothing_is_lost_and_nothing_is_told(tmp_path: Path) -> None:
+async def test_switched_off_nothing_is_lost_and_nothing_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Killed with entries in memory, started without the feature, and with it again."""
     async with light_broker(tmp_path) as live:
         for number in range(5):
@@ -158,6 +160,11 @@ async def test_switched_off_nothing_is_lost_and_nothing_is_told(tmp_path: Path) 
         await join(live)
         assert (await pulled(live, A)).code == ResponseCode.TOPIC_NOT_EXIST
         assert (await send(live, b"later", A)).code == ResponseCode.SUCCESS
+        await until(lambda: live.broker.store.find_queue(A, 0).written == 5)  # type: ignore[union-attr]
+    caplog.clear()
+    async with live_broker(tmp_path) as live:
+        assert "light_queues_rest" in caplog.text
+        await join(live)
         assert await bodies(live, "t") == [b"%d" % number for number in range(5)] + [b"later"]
     async with light_broker(tmp_path) as live:
         assert await bodies(live, A) == [b"%d" % number for number in range(5)]
@@ -258,3 +265,35 @@ async def test_a_topic_of_such_a_name_stays_a_topic(tmp_path: Path) -> None:
         reply = await send(live, b"x", A)
         assert reply.code == ResponseCode.MESSAGE_ILLEGAL
         assert "is a topic" in (reply.remark or "")
+
+
+async def test_waiting_makes_no_more_queues_than_sending(tmp_path: Path) -> None:
+    """Who asks for any name must not fill the memory; what is there is served."""
+    async with light_broker(tmp_path, max_lmq_consume_queue_num=2) as live:
+        await send(live, b"one", A)
+        codes = [(await pulled(live, f"%LMQ%{number}")).code for number in range(5)]
+        assert codes[1:] == [ResponseCode.TOPIC_NOT_EXIST] * 4
+        assert len(live.broker.store.queues) <= 3
+        assert await bodies(live, A) == [b"one"]
+
+
+async def test_tails_that_go_between_room_and_entry_lose_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory for one queue may come from another, which has been asked for room before."""
+    async with light_broker(tmp_path) as live:
+        store = live.broker.store
+        await send(live, b"0", A, B)
+        append = store.commit_log.append
+
+        def takes_memory(*args: Any) -> int:
+            position = append(*args)
+            for queue in store.queues:
+                queue.let_tail_go()
+            return position
+
+        monkeypatch.setattr(store.commit_log, "append", takes_memory)
+        for number in range(1, 9):
+            await send(live, b"%d" % number, A, B)
+        for queue in (A, B, "t"):
+            assert await bodies(live, queue) == [b"%d" % number for number in range(9)]
