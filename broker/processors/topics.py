@@ -100,9 +100,10 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
 
     for name in doomed:
         try:
-            _forget(ctx, [name])
+            ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
         except OSError as error:
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
+        _forget(ctx, [name])
     try:
         for name in doomed:
             await ctx.cold.views.removed(name)
@@ -117,13 +118,12 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
 
 
 def _forget(ctx: Context, names: Collection[str]) -> None:
-    """Remove everything of some topics; OSError: the disk refuses, and nothing has changed."""
+    """Remove what the broker knows of topics that are in the store no more."""
 
     def release(queue: TopicQueue) -> None:
         ctx.health.metrics.queue_gone(queue)
         ctx.pulls.holds.release(queue)
 
-    ctx.store.delete_topic(*names)
     for name in names:
         ctx.writing.queues.drop_topic(name, release)
         ctx.tables.offsets.delete_topic(name)
@@ -149,16 +149,22 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
     for at in range(0, len(unused), TOPICS_PER_TURN):
         names = [name for name in unused[at : at + TOPICS_PER_TURN] if is_unused(name)]
         try:
-            _forget(ctx, names)
+            ctx.store.delete_topic(*names)
         except OSError as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"{len(unused) - at} unused topics are left, beginning with {unused[at]}: the disk"
                 f" refuses: {error}; make room on it, or look after it, and clean again",
             ) from None
+        _forget(ctx, names)
         await asyncio.sleep(PAUSE_S)
-    if unused:
+    try:
         await ctx.tables.offsets.flush()
+    except OSError as error:
+        what = "unused topics are removed, but a restart may bring their offsets back"
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"{what}: the disk refuses: {error}"
+        ) from None
     return Reply()
 
 
