@@ -17,6 +17,7 @@ from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
 from aerobee.storage.dedup.snapshot import ROW, decode_snapshot
+from aerobee.storage.compaction.units import units_of
 from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
 from aerobee.storage.index.checking import shape_of
@@ -27,7 +28,11 @@ from aerobee.storage.layout import (
     ABORT,
     BOOT_NOTE,
     CHECKPOINT,
+    COMPACTED,
+    COMPACTION_LOG,
+    COMPACTION_QUEUE,
     CONFIG,
+    COPIED,
     DAMAGE,
     DEDUP,
     DELAYED,
@@ -55,12 +60,18 @@ class NotAStoreFile(Exception):
 def dump(path: Path) -> Iterator[str]:
     """Yield the lines that describe one file; CorruptRecord at the place where it is damaged."""
     if is_file_name(path.name):
+        if Path(COMPACTION_QUEUE).name in path.parts:
+            return dump_units(path)
+        if path.parent.name.isdecimal() and Path(COMPACTION_LOG).name in path.parts:
+            return dump_log(path)
         if path.parent.name.isdecimal():
             return dump_queue(path)
         return dump_log(path)
     known = {
         CHECKPOINT: _dump_checkpoint,
         PROGRESS: _dump_progress,
+        Path(COPIED).name: _dump_progress,
+        Path(COMPACTED).name: _dump_json,
         BOOT_NOTE: _dump_boot_note,
         DELAYED: _dump_delayed,
         DEDUP: _dump_dedup,
@@ -106,6 +117,15 @@ def dump_log(path: Path) -> Iterator[str]:
                 yield from _log_end(chunk, base + position)
                 return
             position += at
+
+
+def dump_units(path: Path) -> Iterator[str]:
+    """Print each unit of a compaction topic's queue on a line."""
+    for number, unit in enumerate(units_of(path.read_bytes())):
+        yield (
+            f"{number:>10}  offset {unit.offset} at {unit.position}, {unit.size} bytes,"
+            f" stored {_time(unit.store_timestamp)}, tags code {unit.tags_code}"
+        )
 
 
 def _record_size(chunk: bytes, at: int) -> int:

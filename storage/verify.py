@@ -21,6 +21,7 @@ from aerobee.remoting.errors import system_error
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.storage.compaction.checking import problems_of_copies
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.index.checking import index_problems
@@ -31,13 +32,7 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress
-from aerobee.storage.queues.bulk_check import (
-    Columns,
-    Entries,
-    columns,
-    read_entries,
-    sound_until,
-)
+from aerobee.storage.queues.bulk_check import Columns, Entries, columns, read_entries, sound_until
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
@@ -344,7 +339,10 @@ def verify(
 ) -> Report:
     """Check a store at rest and report. `sure`: that log files have the size of the settings."""
     report = Verifier(settings, progress, sure=sure).run()
-    for problem in index_problems(Files(), settings.root, report.end):
+    for problem in (
+        *index_problems(Files(), settings.root, report.end),
+        *problems_of_copies(Files(), settings.root),
+    ):
         report.add(problem)
     return report
 

@@ -83,6 +83,8 @@ async def _reset_offsets(ctx: Context, header: ResetOffsetRequest) -> dict[int, 
     else:
         queue = ctx.store.find_queue(header.topic, header.queue_id)
         least, most = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+        if queue is not None and (kept := await ctx.cold.views.oldest(queue)) is not None:
+            least = min(kept[0], least)
         if not least <= offset <= most + 1:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
