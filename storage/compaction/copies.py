@@ -78,7 +78,12 @@ class Copies:
 
     def topics(self) -> list[str]:
         """Return the topics that have files."""
-        return sorted({name for kind in _KINDS for name in self._files.names(self._root / kind)})
+        there = [self._root / kind for kind in _KINDS if (self._root / kind).is_dir()]
+        return sorted({name for folder in there for name in self._files.names(folder)})
+
+    def has_removed(self) -> bool:
+        """Whether copies of a deleted topic are still being removed."""
+        return (self._root / REMOVED).is_dir()
 
     def drop(self, topic: str) -> list[CopiedQueue]:
         """Forget a topic's queues; `remove` takes them."""

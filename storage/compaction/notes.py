@@ -1,6 +1,7 @@
 """What is noted of copies: how far rounds have come, for both brokers, and what is synced, ours."""
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,8 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import put_file
 from aerobee.storage.layout import COMPACTED, COPIED
 from aerobee.storage.proofs.progress import Progress, decode_progress, encode_progress
+
+log = logging.getLogger(__name__)
 
 NOTE_BYTES_MAX: Final = 256 << 20
 
@@ -20,7 +23,7 @@ def read_compacted(files: Files, root: Path) -> dict[tuple[str, int], int]:
 
     Then the next rounds look at everything again.
     """
-    data = files.read_all(root / COMPACTED, NOTE_BYTES_MAX)
+    data = _read(files, root / COMPACTED)
     try:
         table = json.loads(data or b"{}").get("queueOffsetMap", {})
         found = {}
@@ -30,6 +33,17 @@ def read_compacted(files: Files, root: Path) -> dict[tuple[str, int], int]:
     except (ValueError, AttributeError, TypeError):
         return {}
     return found
+
+
+def _read(files: Files, path: Path) -> bytes | None:
+    """Return a note, None where there is none, or the disk does not give it."""
+    if not path.parent.is_dir():
+        return None
+    try:
+        return files.read_all(path, NOTE_BYTES_MAX)
+    except OSError as error:  # then more is looked at again
+        log.warning("compaction_note_unreadable path=%s error=%s", path, error)
+        return None
 
 
 def write_compacted(files: Files, root: Path, offsets: Offsets) -> None:
@@ -47,7 +61,7 @@ def write_compacted(files: Files, root: Path, offsets: Offsets) -> None:
 
 def read_copied(files: Files, root: Path) -> dict[tuple[str, int], int]:
     """Return the offsets up to which copies are known to be on the disk."""
-    data = files.read_all(root / COPIED, NOTE_BYTES_MAX)
+    data = _read(files, root / COPIED)
     progress = decode_progress(data) if data is not None else None
     return dict(progress.queues) if progress is not None else {}
 

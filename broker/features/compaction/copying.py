@@ -63,6 +63,7 @@ class CopyJob(msgspec.Struct, frozen=True):
         count = min(ENTRIES_PER_JOB, self.queue.max_offset - offset)
         request = ColdRequest(self.log, self.queue, offset, count, count, BYTES_PER_JOB, every=True)
         fetched = fetch(self.files, request)
+        fetched.check_files(self.queue.folder, offset, self.log.begin)
         entries, at, found = fetched.run(offset, count)
         copies: list[Copy] = []
         for number in range(found):

@@ -75,7 +75,7 @@ class Compaction(Feature):
 
     async def start(self) -> None:
         """Remove what a killed broker has left of deleted topics; name copies of no topic."""
-        if not self._store.read_only:
+        if not self._store.read_only and self.copies.has_removed():
             self._run(self.copies.clear_removed, lambda _: None)
         for topic in self.copies.topics():
             if topic not in self._kept:
