@@ -45,7 +45,7 @@ class Retention:
         self._settings = parts.settings
         self.time = WallTime()
         self.removed_files = 0
-        self.kept_from: Callable[[], int] | None = None  # a position; behind it nothing goes
+        self.kept_from: Callable[[], int | None] = lambda: None  # a position; behind it all stays
         self._ordered = 0  # looks that are still to remove expired files at any hour
         self._to_go = 0  # files that may still go after the last look
         self._look_s = self._next_s = 0.0
@@ -102,7 +102,7 @@ class Retention:
 
     def go_on(self, needed_from: int | None = None) -> int:
         """Remove what may still go after the last look, if it is time; return how many files."""
-        removed, kept_from = 0, None if self.kept_from is None else self.kept_from()
+        removed, kept_from = 0, self.kept_from()
         while self._to_go and time.monotonic() >= self._next_s:
             segment, why = self._oldest_removable(), ""
             if segment is not None and (kept_from is None or segment.end <= kept_from):

@@ -119,9 +119,6 @@ class Copying:
 
     def look(self) -> None:
         """Look at some queues and have them copied; to be called now and then."""
-        if not self._names_any():
-            self._seen_from = self._store.commit_log.committed
-            return
         looked_at = 0
         for name in islice(self._walk, QUEUES_PER_LOOK):
             looked_at += 1
@@ -130,6 +127,11 @@ class Copying:
             self._seen_from = self._walk_began
             self._walk_began = self._store.commit_log.committed
             self._walk = self._names()
+
+    def begin_at(self, position: int) -> None:
+        """Take a position of the log before which no such topic has a message."""
+        self._seen_from = self._walk_began = position
+        self._walk = iter(())
 
     def kept_from(self) -> int:
         """Return the position behind which the log is still needed."""
@@ -173,9 +175,6 @@ class Copying:
         return CopyJob(
             self._store.files, copy, log_now.snapshot(), queue.snapshot(), log_now.flushed_position
         )
-
-    def _names_any(self) -> bool:
-        return next(self._names(), None) is not None
 
     def _look_at(self, name: QueueName) -> None:
         queue = self._store.find_queue(*name)

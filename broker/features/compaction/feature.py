@@ -47,8 +47,11 @@ class Compaction(Feature):
         self.schedule = Schedule(parts.live, store, self.copies, self._names)
         self.passed_over = 0
         self._syncing = False
+        self._used = asyncio.Event()
+        if self._kept:
+            self._used.set()
         if not store.read_only:
-            store.retention.kept_from = self.copying.kept_from
+            store.retention.kept_from = self._kept_from
             store.checkpoints.before_last.append(self._copy_the_rest)
         parts.cold.views.use(self)
         self._topics.on_changed.append(self._topic_changed)
@@ -85,11 +88,7 @@ class Compaction(Feature):
         """Copy, have the disk take it, and run rounds."""
         if self._store.read_only:
             return ()
-        return (
-            Work("compaction copies", self.copying.look, LOOK_S),
-            Work("compaction syncs", self._sync, SYNC_S),
-            Work("compaction rounds", self.schedule.look, LOOK_S),
-        )
+        return (Work("compaction", self._go_on),)
 
     async def stop(self) -> None:
         """Begin nothing more, and wait for what writes copies."""
@@ -133,6 +132,10 @@ class Compaction(Feature):
                 for number in range(max(config.write_queue_nums, config.read_queue_nums)):
                     yield topic, number
 
+    def _kept_from(self) -> int | None:
+        """Return the position behind which the log is still needed, None where it is not."""
+        return self.copying.kept_from() if self._kept else None
+
     def _run(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         if not self._thread.run(work, lambda _, error: done(error)):
             done(OSError("no thread can be had"))
@@ -140,7 +143,19 @@ class Compaction(Feature):
     def _passed(self, count: int) -> None:
         self.passed_over += count
 
-    async def _sync(self) -> None:
+    async def _go_on(self) -> None:
+        """Look after copies and rounds from the first such topic on; without one nothing turns."""
+        await self._used.wait()
+        sync_s = time.monotonic() + SYNC_S
+        while True:
+            self.copying.look()
+            self.schedule.look()
+            if time.monotonic() >= sync_s:
+                sync_s = time.monotonic() + SYNC_S
+                self.sync()
+            await asyncio.sleep(LOOK_S)
+
+    def sync(self) -> None:
         """Have the disk take what was copied, and note it; the log needs to keep less then."""
         dirty = self.copying.dirty()
         if dirty and not self._syncing:
@@ -193,7 +208,10 @@ class Compaction(Feature):
             return
         if self.copies.has(name):  # of a topic that was deleted when a broker was killed
             self._remove(name)
+        if not self._kept:
+            self.copying.begin_at(self._store.commit_log.committed)
         self._kept.add(name)
+        self._used.set()
 
     def _topic_deleted(self, config: TopicConfig) -> None:
         name = config.topic_name

@@ -274,7 +274,7 @@ async def test_a_copy_that_cannot_be_written_keeps_the_log(tmp_path: Path) -> No
         (root / "compaction/compactionLog").unlink()
         await copied(broker, 1)
         await until(lambda: not feature(broker).copying.failures, what="the copy to go on")
-        await feature(broker)._sync()
+        feature(broker).sync()
         await until(lambda: not feature(broker).copying.behind, what="the copy to be synced")
         feature(broker).copying.look()
         feature(broker).copying.look()
