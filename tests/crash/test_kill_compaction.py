@@ -1,0 +1,105 @@
+"""kill -9 of a broker that copies and compacts: every key has its latest acknowledged value."""
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command, send_command
+from support.servers.killed_broker import KilledBroker
+
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.message.record import Record, iter_records
+from aerobee.storage.tools.guessing import store_settings
+from aerobee.storage.verify import verify
+
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
+KEYS = 12
+SMALL = {
+    "compactionMappedFileSize": "11500",
+    "compactionCqMappedFileSize": "2300",
+    "compactionScheduleInternal": "100",
+}
+
+
+async def make_topic(peer: RawPeer) -> None:
+    """Make the topic of one queue."""
+    fields = {
+        "topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1",
+        "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+        "attributes": "+cleanup.policy=COMPACTION",
+    }  # fmt: skip
+    reply = await peer.request(Command(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=fields))
+    assert reply.code == ResponseCode.SUCCESS
+
+
+async def load(port: int, dice: random.Random, stored: dict[int, bytes]) -> None:
+    """Send values of some keys, one after the other, until the connection ends."""
+    number = 0
+    try:
+        async with await RawPeer.connect(port) as peer:
+            while True:
+                number += 1
+                key = f"k{dice.randrange(KEYS)}"
+                body = b"%s %d" % (key.encode(), dice.getrandbits(40))
+                properties = f"UNIQ_KEY\x01{number}\x02KEYS\x01{key}\x02"
+                reply = await peer.request(send_command(body, properties=properties))
+                assert reply.code == ResponseCode.SUCCESS, reply.remark
+                stored[int(reply.ext["queueOffset"])] = body
+    except (OSError, EOFError, AerobeeError, TimeoutError):
+        return
+
+
+async def read(port: int) -> list[Record]:
+    """Pull the queue from 0 to its end."""
+    found: list[Record] = []
+    offset = 0
+    async with await RawPeer.connect(port) as peer:
+        while True:
+            reply = await peer.request(pull_command(offset))
+            found += iter_records(bytes(reply.body))
+            if reply.code == ResponseCode.PULL_NOT_FOUND:
+                return found
+            assert int(reply.ext["nextBeginOffset"]) > offset
+            offset = int(reply.ext["nextBeginOffset"])
+
+
+def check(found: list[Record], stored: dict[int, bytes]) -> None:
+    """See every key's latest, each offset once, and of each what was sent there."""
+    offsets = [record.queue_offset for record in found]
+    assert offsets == sorted(set(offsets))
+    for record in found:
+        assert stored.get(record.queue_offset, record.body) == record.body
+    bodies = {record.queue_offset: record.body for record in found}
+    latest: dict[bytes, int] = {}
+    for offset in sorted({**stored, **bodies}):
+        latest[{**bodies, **stored}[offset].split()[0]] = offset
+    assert {*latest.values()} <= {*offsets}
+    for record in found:
+        stored.setdefault(record.queue_offset, record.body)  # stored, and never acknowledged
+
+
+@pytest.mark.timeout(120)
+async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
+    """Copies, rounds and their notes are cut short wherever they are."""
+    dice = random.Random(20261125)
+    broker = KilledBroker(tmp_path, "ASYNC_FLUSH", **SMALL)
+    stored: dict[int, bytes] = {}
+    broker.start()
+    async with await RawPeer.connect(broker.port) as peer:
+        await make_topic(peer)
+    for _ in range(ROUNDS):
+        running = asyncio.create_task(load(broker.port, dice, stored))
+        await asyncio.sleep(dice.uniform(0.7, 2.5))
+        broker.kill()
+        await running
+        await asyncio.to_thread(broker.start)
+        check(await read(broker.port), stored)
+    left = await read(broker.port)
+    assert await asyncio.to_thread(broker.stop) == 0
+    assert len(left) < len(stored), "rounds have taken place"
+    assert not verify(store_settings(broker.store)).problems
