@@ -33,6 +33,8 @@ SLOWEST: Final = (
     "docs/test_readme.py",
     "crash/test_kill_delays.py",
     "unit/client/test_features_of_brokers.py",
+    "crash/test_kill_compaction.py",
+    "unit/storage/compaction/test_copies_in_bad_weather.py",
     "interop/test_consuming.py",
     "interop/test_stores.py",
     "interop/test_joining.py",

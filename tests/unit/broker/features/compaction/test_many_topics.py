@@ -9,6 +9,7 @@ from aerobee.broker.features.compaction.copying import QUEUES_PER_LOOK
 from aerobee.broker.features.compaction.feature import Compaction
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 TOPICS = 10_000
 LAST = f"topic-{TOPICS - 1}"
@@ -27,10 +28,12 @@ async def test_a_look_is_bounded_and_none_is_forgotten(tmp_path: Path) -> None:
         copying = feature.copying
         looked_at: list[tuple[str, int]] = []
         find = live.broker.store.find_queue
-        live.broker.store.find_queue = lambda *name: (  # type: ignore[method-assign]
-            looked_at.append(name),
-            find(*name),
-        )[1]
+
+        def counted(topic: str, queue_id: int) -> ConsumeQueue | None:
+            looked_at.append((topic, queue_id))
+            return find(topic, queue_id)
+
+        live.broker.store.find_queue = counted  # type: ignore[method-assign]
         copying.look()
         copying.look()
         assert 0 < len(looked_at) <= 2 * QUEUES_PER_LOOK
