@@ -16,8 +16,8 @@ from aerobee.remoting.errors import CorruptRecord, system_error
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
-from aerobee.storage.dedup.snapshot import ROW, decode_snapshot
 from aerobee.storage.compaction.units import units_of
+from aerobee.storage.dedup.snapshot import ROW, decode_snapshot
 from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
 from aerobee.storage.index.checking import shape_of

@@ -8,7 +8,7 @@ from aerobee.broker.sends.storing import Placed
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.headers.send import RecallMessageReply, RecallMessageRequest
+from aerobee.remoting.headers.recall import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.net.routes import Reply, Request, Routes

@@ -12,9 +12,9 @@ from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.features.http import overview
-from aerobee.broker.rules.recall_handle import encode_recall_handle
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.layout import TIMER_WHEEL
 
