@@ -164,16 +164,17 @@ class Checks:
                       half.key.topic, half.offset, half.position, half.key.unique_key)  # fmt: skip
             self._endings.over(half, DISCARDED)
             return
+        old_ms = now_ms - min(record.born_timestamp, record.store_timestamp)
+        looked_at = half.checks > 0 or half.first_offset is not None
+        too_old = looked_at and old_ms > settings.file_reserved_time * HOUR_MS
+        if half.checks >= settings.transaction_check_max or too_old:
+            self._give_up(half, record)
+            return
         waited_ms = self._halves.waits.check_ms(half) - half.stored_ms
         if half.immune_ms is not None and now_ms - half.stored_ms < waited_ms:
             first = half.offset if half.first_offset is None else half.first_offset
             text = copied_text(record.properties, half.checks, first)
             self._copy(record, text)
-            return
-        old_ms = now_ms - record.born_timestamp
-        too_old = half.checks > 0 and old_ms > settings.file_reserved_time * HOUR_MS
-        if half.checks >= settings.transaction_check_max or too_old:
-            self._give_up(half, record)
             return
         text = copied_text(record.properties, half.checks + 1, None)
         copy = self._copy(record, text)
@@ -217,7 +218,7 @@ class Checks:
         (position,) = self._appender.append(
             queue,
             record.sys_flag,
-            record.born_timestamp,
+            min(record.born_timestamp, record.store_timestamp),  # of a clock that is ahead: once
             stamp.at(now_ms, record.reconsume_times),
             [(record.flag, record.body, text, tags_code)],
         )

@@ -24,6 +24,7 @@ from support.transactions import (
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
@@ -176,3 +177,26 @@ async def test_nothing_is_scheduled_while_nothing_is_open(broker: Broker, peer: 
     await until(lambda: feature.checks._call is None, what="the timer of its check")
     await asyncio.sleep(0.15)
     assert feature.checks._call is None
+
+
+async def test_who_wants_no_check_for_ever_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moves on, so that progress does, and ends when messages are too old to be kept."""
+    monkeypatch.setattr("aerobee.broker.features.transactions.halves.MOVE_ON_MS", 100)
+    async with (
+        running_broker(tmp_path, fileReservedTime="1", **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        hour_ago = str(wall_clock_ms() - 3_601_000)
+        await begin(peer, b"old", CHECK_IMMUNITY_TIME_IN_SECONDS="99999999", g=hour_ago)
+        ahead = str(1 << 60)
+        await begin(peer, b"ahead", CHECK_IMMUNITY_TIME_IN_SECONDS="99999999", g=ahead)
+        await until(lambda: bool(records(broker, GIVEN_UP)), what="it is given up")
+        assert [record.body for record in records(broker, GIVEN_UP)] == [b"old"]
+        await until(lambda: len(records(broker, HALF)) > 4, what="the other one moves on")
+        *_, moved = records(broker, HALF)
+        pairs = parse_properties(moved.properties)
+        assert (moved.body, pairs["TRAN_PREPARED_QUEUE_OFFSET"]) == (b"ahead", "1")
+        assert moved.born_timestamp <= wall_clock_ms(), "it will be too old once, too"
+        assert "TRANSACTION_CHECK_TIMES" not in pairs
