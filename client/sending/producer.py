@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import SendFailed
-from aerobee.client.hooks import SendContext, SendHook
+from aerobee.client.hooks import RecallContext, SendContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
@@ -236,7 +236,13 @@ class Producer(Lifetime):
         """
         handle = read_handle(sent)
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        return await recall(self._started().brokers, self.group, handle, budget_ms)
+        told = RecallContext(self.group, handle.queue.topic, handle.message_id, succeeded=False)
+        try:
+            message_id = await recall(self._started().brokers, self.group, handle, budget_ms)
+            told.succeeded = True
+        finally:
+            told.tell(self._hooks)
+        return message_id
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that `topic` can be sent to, as a nameserver knows them now.

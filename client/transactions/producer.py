@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aerobee.client.errors import InvalidMessage
-from aerobee.client.hooks import SendHook
+from aerobee.client.hooks import EndTransactionContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import Message, MessageQueue, check_message
 from aerobee.client.received import ReceivedMessage
@@ -29,6 +29,11 @@ from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
+HOOK_STATES: Final = {  # as RocketMQ spells them (LocalTransactionState.java)
+    TransactionState.COMMIT.value: "COMMIT_MESSAGE",
+    TransactionState.ROLLBACK.value: "ROLLBACK_MESSAGE",
+    TransactionState.UNKNOWN.value: "UNKNOW",
+}
 REMARK_CHARACTERS_MAX: Final = 1_000
 
 
@@ -192,6 +197,7 @@ class TransactionProducer(Producer):
             if connection is not None:
                 _say(connection, header, remark)
                 half.told = True
+                self._tell_hooks(half.message, connection, header)
         except AerobeeError as failure:
             log.warning(
                 "end of a transaction not told, the broker will ask queue=%s message_id=%s"
@@ -246,6 +252,29 @@ class TransactionProducer(Producer):
             broker_name=asked.broker_name,
         )
         _say(connection, header, remark)
+        self._tell_hooks(_as_sent(check.message), connection, header)
+
+    def _tell_hooks(
+        self, message: Message, connection: Connection, header: EndTransactionRequest
+    ) -> None:
+        """Let hooks know what was said to a broker."""
+        EndTransactionContext(
+            self.group,
+            message,
+            connection.remote,
+            header.msg_id or "",
+            header.transaction_id,
+            HOOK_STATES[header.commit_or_rollback],
+            header.from_transaction_check,
+        ).tell(self._hooks)
+
+
+def _as_sent(message: ReceivedMessage) -> Message:
+    """Return a half message that a broker has asked about as its sender made it."""
+    properties = message.user_properties
+    return Message(
+        message.topic, message.body, message.tags, message.keys, 0, properties, message.flag
+    )
 
 
 def _say(connection: Connection, header: EndTransactionRequest, remark: str | None) -> None:
