@@ -209,7 +209,7 @@ cdef class PlainSends:
         return 0
 
     cdef bint note(self) noexcept:
-        """Note the key that was read, of the message that goes to `position`; False: it is known."""
+        """Note the key that was read, of the message that goes to `position`; False: known."""
         cdef uint32_t number
         self.seen.see(self.now_ms)
         number = self.seen.number_of(&self.key)
