@@ -113,7 +113,7 @@ MUTATIONS = (
     Mutation(
         "a cancelled close leaves a ghost",
         _closes_wait_for_rounds,
-        21,
+        209,
         lambda plan: Trouble.CANCELS in plan.troubles and not plan.disk,  # those are quick
         (Kind.OWNERS, Kind.LOST),
     ),
