@@ -160,7 +160,8 @@ async def test_switched_off_nothing_is_lost_and_nothing_is_served(
         await join(live)
         assert (await pulled(live, A)).code == ResponseCode.TOPIC_NOT_EXIST
         assert (await send(live, b"later", A)).code == ResponseCode.SUCCESS
-        await until(lambda: live.broker.store.find_queue(A, 0).written == 5)  # type: ignore[union-attr]
+        queue = live.broker.store.queue(A, 0)
+        await until(lambda: queue.written == 5)
     caplog.clear()
     async with live_broker(tmp_path) as live:
         assert "light_queues_rest" in caplog.text
