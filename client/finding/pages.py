@@ -22,7 +22,7 @@ SECOND_MS: Final = 1_000  # in which index entries are not told apart
 ANY_TIME_MS: Final = 2**63 - 1
 
 
-class Question(msgspec.Struct, frozen=True):
+class KeySearch(msgspec.Struct, frozen=True):
     """What is looked for: `matches` decides, for brokers compare hashes of keys.
 
     `begin_ms` and `end_ms` are store times since 1970, both included.
@@ -43,7 +43,7 @@ class BrokerAnswers:
     `complete` turns False where the index may hold more than it could be made to tell.
     """
 
-    def __init__(self, broker_name: str, question: Question) -> None:
+    def __init__(self, broker_name: str, question: KeySearch) -> None:
         self.broker_name = broker_name
         self.found: dict[int, ReceivedMessage] = {}  # by position
         self.complete = True

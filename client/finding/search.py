@@ -12,7 +12,7 @@ from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.routes import MASTER_ID, TopicRoute
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.finding.found import FoundMessages, decode_found
-from aerobee.client.finding.pages import ANY_TIME_MS, BrokerAnswers, Question
+from aerobee.client.finding.pages import ANY_TIME_MS, BrokerAnswers, KeySearch
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_name
 from aerobee.client.moments import moment_ms
 from aerobee.client.received import ReceivedMessage
@@ -29,7 +29,7 @@ KEY_SEPARATOR = " "
 class Search(msgspec.Struct, frozen=True):
     """What a user looks for, checked."""
 
-    question: Question
+    question: KeySearch
     message_id: str | None
 
     @classmethod
@@ -64,7 +64,7 @@ class Search(msgspec.Struct, frozen=True):
             return text == unique or text.upper() == message.offset_message_id
 
         matches, index_type = (has_id, "U") if key is None else (has_key, "K")
-        question = Question(topic, text, index_type, matches, messages_max, begin_ms, end_ms)
+        question = KeySearch(topic, text, index_type, matches, messages_max, begin_ms, end_ms)
         return cls(question, message_id)
 
 

@@ -18,7 +18,7 @@ from aerobee.storage.compaction import swap
 from aerobee.storage.compaction.finding import Finder
 from aerobee.storage.compaction.pairs import Folders, OpenPair, Pair
 from aerobee.storage.compaction.records import is_named
-from aerobee.storage.compaction.units import CompactionSettings, Unit
+from aerobee.storage.compaction.units import CompactionSettings, CopyUnit
 from aerobee.storage.compaction.writing import Copy, PairWriter
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import COMPACTING
@@ -215,7 +215,7 @@ class CopiedQueue:
         """Open a pair that a round reads."""
         return OpenPair(self._files, self._folders, pair)
 
-    def keep_aside(self, unit: Unit, data: bytes) -> None:
+    def keep_aside(self, unit: CopyUnit, data: bytes) -> None:
         """Keep the bytes of a record that is damaged, and that a round leaves out."""
         self._files.make_directory(self._aside)
         path = self._aside / f"{unit.offset}-{unit.position}.unreadable"

@@ -14,7 +14,7 @@ from aerobee.storage.compaction.units import (
     NO_POSITION,
     UNIT_BYTES,
     CompactionSettings,
-    Unit,
+    CopyUnit,
     unit_at,
     units_of,
 )
@@ -75,7 +75,7 @@ class OpenPair:
         self._files.close(self._units)
         self._files.close(self._records)
 
-    def units(self, begin: int = 0) -> Iterator[Unit]:
+    def units(self, begin: int = 0) -> Iterator[CopyUnit]:
         """Yield the units from number `begin` on."""
         for number in range(begin, self.pair.count, UNITS_AT_ONCE):
             count = min(UNITS_AT_ONCE, self.pair.count - number)
@@ -89,7 +89,7 @@ class OpenPair:
         """Return the number of the first unit that was stored at a time or later."""
         return self._search(lambda unit: unit.store_timestamp < timestamp_ms)
 
-    def record(self, unit: Unit) -> bytes:
+    def record(self, unit: CopyUnit) -> bytes:
         """Return the bytes that a unit names; fewer where the file has no more."""
         at = unit.position - self.pair.base
         if at < 0 or at + unit.size > self.pair.used:
@@ -99,7 +99,7 @@ class OpenPair:
     def _read_units(self, number: int, count: int) -> bytes:
         return self._files.read(self._units, count * UNIT_BYTES, number * UNIT_BYTES)
 
-    def _search(self, before: Callable[[Unit], bool]) -> int:
+    def _search(self, before: Callable[[CopyUnit], bool]) -> int:
         low, high = 0, self.pair.count
         while low < high:
             middle = (low + high) // 2

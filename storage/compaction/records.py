@@ -7,7 +7,7 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_FIELDS, BLANK_MAGIC, POSITION_AT, RECORD_FIELDS
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.message.record import Record, decode_record
-from aerobee.storage.compaction.units import Unit
+from aerobee.storage.compaction.units import CopyUnit
 
 _POSITION: Final = struct.Struct(">q")
 _OFFSETS: Final = RECORD_FIELDS.pick("total_size", "queue_offset", "position")
@@ -27,14 +27,14 @@ def blank(rest_bytes: int) -> bytes:
     return BLANK.pack(rest_bytes, BLANK_MAGIC)
 
 
-def is_named(data: bytes, unit: Unit) -> bool:
+def is_named(data: bytes, unit: CopyUnit) -> bool:
     """Whether bytes are, by their head, the record that a unit names; bodies have a checksum."""
     if len(data) != unit.size or unit.size < RECORD_FIELDS.size:
         return False
     return bool(_OFFSETS.unpack_from(data) == (unit.size, unit.offset, unit.position))
 
 
-def sound_record(data: bytes, unit: Unit) -> Record | None:
+def sound_record(data: bytes, unit: CopyUnit) -> Record | None:
     """Decode the record that a unit names; None where it is another, or damaged."""
     if not is_named(data, unit):
         return None

@@ -17,7 +17,7 @@ END_UNIT: Final = _UNIT.pack(NO_POSITION, 0, 0, 0, 0, 0, NO_POSITION, 0)
 """What closes a file of units that is not full."""
 
 
-class Unit(NamedTuple):
+class CopyUnit(NamedTuple):
     """One record of a copy: where it is, what filters by, and its offset in the queue."""
 
     position: int
@@ -57,17 +57,17 @@ class CompactionSettings(msgspec.Struct, frozen=True):
         return units * (times if 0 < rest < units // 2 else times + 1)
 
 
-def unit_at(data: bytes, at: int) -> Unit | None:
+def unit_at(data: bytes, at: int) -> CopyUnit | None:
     """Return the unit at a byte; None for one that names no record: there the units end."""
     if at + UNIT_BYTES > len(data):
         return None
     position, size, code, stamp, offset, messages, _, _ = _UNIT.unpack_from(data, at)
     if position < 0 or size <= 0 or offset < 0 or messages <= 0:
         return None
-    return Unit(position, size, code, stamp, offset)
+    return CopyUnit(position, size, code, stamp, offset)
 
 
-def units_of(data: bytes) -> Iterator[Unit]:
+def units_of(data: bytes) -> Iterator[CopyUnit]:
     """Yield the units that bytes begin with, up to the first that names no record."""
     for at in range(0, len(data), UNIT_BYTES):
         unit = unit_at(data, at)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from aerobee.storage.compaction.pairs import Folders, Pair
 from aerobee.storage.compaction.records import BLANK_BYTES, blank, moved
-from aerobee.storage.compaction.units import END_UNIT, UNIT_BYTES, CompactionSettings, Unit
+from aerobee.storage.compaction.units import END_UNIT, UNIT_BYTES, CompactionSettings, CopyUnit
 from aerobee.storage.disk.files import Files
 
 FOLDERS_ABOVE: Final = 4
@@ -60,7 +60,7 @@ class PairWriter:
                     records, units = bytearray(), bytearray()
                 pair = self._next(size)
             position = pair.base + pair.used
-            unit = Unit(position, size, copy.tags_code, copy.store_timestamp, copy.offset)
+            unit = CopyUnit(position, size, copy.tags_code, copy.store_timestamp, copy.offset)
             records += moved(copy.record, position)
             units += unit.pack()
             first = copy.offset if pair.first < 0 else pair.first

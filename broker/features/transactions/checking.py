@@ -45,7 +45,7 @@ def waits_of(settings: BrokerSettings) -> Waits:
     return Waits(settings.transaction_time_out, settings.transaction_check_interval)
 
 
-class Checks:
+class HalfChecks:
     """Looks at halves that are due; `asking` sends what is to be asked."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.features.transactions.asking import Asking
-from aerobee.broker.features.transactions.checking import Checks, waits_of
+from aerobee.broker.features.transactions.checking import HalfChecks, waits_of
 from aerobee.broker.features.transactions.ending import COMMIT, OUTCOMES, ROLLBACK, Endings
 from aerobee.broker.features.transactions.fast_halves import FastHalves
 from aerobee.broker.features.transactions.halves import OpenHalves
@@ -55,7 +55,7 @@ class Transactions(Feature):
         self.endings = endings = Endings(parts.live, writing, halves, ops, clock)
         id_prefix = writing.store_host.hex().upper()
         asking = Asking(parts.live, parts.members, id_prefix)
-        self.checks = Checks(parts.live, writing, endings, asking, parts.tables.topics)
+        self.checks = HalfChecks(parts.live, writing, endings, asking, parts.tables.topics)
         self._progress = TransactionProgress(self._store, self._offsets, halves, ops, clock)
         self._metrics = TransactionMetricsFile(clock.now_ms, settings.config_dir)
         endings.on_refused = self.checks.on_refused = parts.health.troubles.met
