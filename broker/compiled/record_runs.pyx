@@ -24,6 +24,7 @@ include "mapped_memory.pxi"
 include "records.pxi"
 include "block.pxi"
 include "pull_header.pxi"
+include "known_pull.pxi"
 include "repeated_pulls.pxi"
 
 

@@ -2,47 +2,14 @@
 #
 # A consumer's pull differs from its last one in where it reads, what it commits, and the number of
 # the request. What is left of its header without those digits is the key under which a pull is
-# known that Python has served (pulls/repeats.py). Its checks are asked again as soon as a topic, a
-# group or a member has changed, which is seen by the versions of their tables. Whatever is unusual is
-# declined, and served there one by one.
+# known that Python has served (pulls/repeats.py, known_pull.pxi). Its checks are asked again as
+# soon as a topic, a group or a member has changed. Whatever is unusual is declined, and served
+# there one by one.
 
 cdef enum:
     REPEATS_MAX = 4096  # of the young, and of the old ones
     SEEN_MAX = 8192  # headers that came once
     LOOK_MAX = 1024  # entries that one pull looks at
-
-
-@cython.final
-cdef class Repeat:
-    """A pull that is known: how it is read and answered, and what was done in this run."""
-
-    cdef bytes key
-    cdef object known  # what Python knows it by
-    cdef tuple pieces  # of the reply's header, around its numbers
-    cdef Py_ssize_t pieces_bytes
-    cdef Run run  # its limits and tags
-    cdef Py_ssize_t look_max
-    cdef bint commits
-    cdef object topics, groups, members  # the versions for which the checks were made
-    cdef object stored  # the queue, None before the first check
-    cdef object mapped  # weakly, a file of it, for maps are let go when they are many
-    cdef int64_t mapped_base, mapped_end
-    cdef str topic_and_group
-    cdef tuple topic_group
-    cdef object queue_id
-    cdef Py_buffer entries
-    cdef bint is_open
-    cdef int64_t base, end, low, high, synced  # as the queue was when it was opened
-    cdef int64_t committed, next_offset, pulls, messages, bytes
-
-    cdef void release(self) noexcept:
-        """Let the queue's memory go."""
-        if self.is_open:
-            PyBuffer_Release(&self.entries)
-            self.is_open = False
-
-    def __dealloc__(self):
-        self.release()
 
 
 @cython.final
@@ -223,7 +190,9 @@ cdef class RepeatedPulls:
         """
         cdef int64_t offset = ask.numbers[OFFSET]
         repeat.release()
-        memory = self.memory(repeat, offset) if self.holds(repeat) else None
+        memory = None
+        if self.holds(repeat):
+            memory = repeat.memory(offset, self.world.writable)
         if memory is None:
             repeat.topics, repeat.groups = self.topics.data_version, self.groups.data_version
             repeat.members, repeat.stored, repeat.mapped = self.members.version, None, None
@@ -235,15 +204,8 @@ cdef class RepeatedPulls:
                 memory, repeat.base, repeat.end, repeat.low, repeat.high, repeat.synced,
                 repeat.stored,
             ) = found
-            if memory is not repeat.stored.buffer:
-                repeat.mapped = ref(memory)
-                repeat.mapped_base = repeat.base
-                repeat.mapped_end = repeat.base + len(memory) // ENTRY_BYTES
-        PyObject_GetBuffer(memory, &repeat.entries, PyBUF_SIMPLE)
-        repeat.is_open = True
-        repeat.end = min(
-            repeat.end, repeat.high, repeat.base + repeat.entries.len // ENTRY_BYTES
-        )
+            repeat.note_file(memory)
+        repeat.hold(memory)
         self.opened.append(repeat)
         return True
 
@@ -256,22 +218,6 @@ cdef class RepeatedPulls:
             and repeat.groups is self.groups.data_version
             and repeat.members is self.members.version
         )
-
-    cdef object memory(self, Repeat repeat, int64_t offset):
-        """Return the memory of the entries at an offset; None where it has to be found again."""
-        stored = repeat.stored
-        cdef int64_t tail_base = stored.base
-        repeat.low, repeat.high = stored.min_offset, stored.max_offset
-        repeat.synced = stored.flushed_offset if self.world.writable else repeat.high
-        if offset >= tail_base:
-            repeat.base, repeat.end = tail_base, repeat.high
-            return stored.buffer
-        if repeat.mapped is None or stored.lost:
-            return None
-        if not repeat.mapped_base <= offset < repeat.mapped_end:
-            return None
-        repeat.base, repeat.end = repeat.mapped_base, min(repeat.mapped_end, tail_base)
-        return repeat.mapped()
 
     cdef bint load_file(self, int64_t position) except -1:
         """Have the file of the log that a position is in; False where it cannot be read."""

@@ -3,17 +3,10 @@
 import logging
 import time
 
-from aerobee.broker.rules.attributes import dedup_window_ms, is_compacted
 from aerobee.broker.start.context import Context
+from aerobee.broker.start.waiting import what_waits
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
-from aerobee.remoting.words import (
-    HALF_TOPIC,
-    LIGHT_QUEUE_PREFIX,
-    SCHEDULE_TOPIC,
-    SYSTEM_GROUP_PREFIX,
-    TIMER_TOPIC,
-)
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)
@@ -40,46 +33,8 @@ def serves(ctx: Context, port: int) -> None:
     tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
         log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
-    if not settings.delays_messages and ctx.store.topics().get(SCHEDULE_TOPIC):
-        log.warning(
-            "delayed_messages_stay: messageDelayLevel is empty, and messages may wait in the store"
-        )
-    half = ctx.store.find_queue(HALF_TOPIC, 0)
-    if not settings.transaction_enable and half is not None and half.max_offset:
-        done = ctx.tables.offsets.committed(f"{SYSTEM_GROUP_PREFIX}TRANS", HALF_TOPIC, 0) or 0
-        log.warning(
-            "half_messages_stay: transactionEnable is false, and of the %d half messages in the"
-            " store from=%d to=%d some may wait for their producers",
-            max(0, half.max_offset - done), done, half.max_offset,
-        )  # fmt: skip
-    if not settings.stores_retries_once:
-        asking = [each.topic_name for each in ctx.tables.topics if dedup_window_ms(each.attributes)]
-        if asking:
-            log.warning(
-                "retries_stored_twice: dedupEntriesMax is 0, and %d topics ask for it, such as %s",
-                len(asking), asking[0],
-            )  # fmt: skip
-    light = any(name.startswith(LIGHT_QUEUE_PREFIX) for name, _ in ctx.store.queues.light_names)
-    if not settings.light_queues and (light or settings.enable_lmq):
-        log.warning(
-            "light_queues_rest: nothing is put in them, and nobody can pull them, unless enableLmq"
-            " and enableMultiDispatch are both true"
-        )
-    for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
-        log.warning("retention_is_short: %s", warning)
-    if not settings.enable_compaction:
-        waiting = sum(is_compacted(each) for each in ctx.tables.topics)
-        if waiting:
-            log.warning(
-                "compaction_off topics=%d: enableCompaction is false, so they are read as others"
-                " are, and their messages go with the log",
-                waiting,
-            )
-    if not settings.timer_wheel_enable and (queue := ctx.store.find_queue(TIMER_TOPIC, 0)):
-        log.warning(
-            "timer_messages_stay: timerWheelEnable is false, and of %d messages some may wait",
-            queue.max_offset - queue.min_offset,
-        )
+    for warning in what_waits(ctx):
+        log.warning("%s", warning)
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

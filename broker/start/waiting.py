@@ -1,0 +1,62 @@
+"""What a store holds for features that are switched off, and what settings have others lose."""
+
+from collections.abc import Iterator
+
+from aerobee.broker.rules.attributes import dedup_window_ms, is_compacted
+from aerobee.broker.start.context import Context
+from aerobee.remoting.words import (
+    HALF_TOPIC,
+    LIGHT_QUEUE_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_GROUP_PREFIX,
+    TIMER_TOPIC,
+)
+
+
+def what_waits(ctx: Context) -> Iterator[str]:
+    """Yield a warning for each: which setting is the cause, and how much waits."""
+    settings = ctx.settings
+    if not settings.delays_messages and ctx.store.topics().get(SCHEDULE_TOPIC):
+        yield (
+            "delayed_messages_stay: messageDelayLevel is empty, and messages may wait in the store"
+        )
+    if not settings.transaction_enable:
+        yield from _half_messages(ctx)
+    if not settings.timer_wheel_enable and (queue := ctx.store.find_queue(TIMER_TOPIC, 0)):
+        yield (
+            "timer_messages_stay: timerWheelEnable is false, and of"
+            f" {queue.max_offset - queue.min_offset} messages some may wait"
+        )
+    if not settings.stores_retries_once:
+        asking = [each.topic_name for each in ctx.tables.topics if dedup_window_ms(each.attributes)]
+        if asking:
+            yield (
+                f"retries_stored_twice: dedupEntriesMax is 0, and {len(asking)} topics ask for it,"
+                f" such as {asking[0]}"
+            )
+    if not settings.enable_compaction:
+        compacted = sum(is_compacted(each) for each in ctx.tables.topics)
+        if compacted:
+            yield (
+                f"compaction_off topics={compacted}: enableCompaction is false, so they are read as"
+                " others are, and their messages go with the log"
+            )
+    light = any(name.startswith(LIGHT_QUEUE_PREFIX) for name, _ in ctx.store.queues.light_names)
+    if not settings.light_queues and (light or settings.enable_lmq):
+        yield (
+            "light_queues_rest: nothing is put in them, and nobody can pull them, unless enableLmq"
+            " and enableMultiDispatch are both true"
+        )
+    for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
+        yield f"retention_is_short: {warning}"
+
+
+def _half_messages(ctx: Context) -> Iterator[str]:
+    half = ctx.store.find_queue(HALF_TOPIC, 0)
+    if half is not None and half.max_offset:
+        done = ctx.tables.offsets.committed(f"{SYSTEM_GROUP_PREFIX}TRANS", HALF_TOPIC, 0) or 0
+        yield (
+            "half_messages_stay: transactionEnable is false, and of the"
+            f" {max(0, half.max_offset - done)} half messages in the store from={done}"
+            f" to={half.max_offset} some may wait for their producers"
+        )
