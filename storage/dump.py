@@ -16,14 +16,14 @@ from aerobee.remoting.errors import CorruptRecord, system_error
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
-from aerobee.storage.compaction.units import units_of
-from aerobee.storage.dedup.snapshot import ROW, decode_snapshot
-from aerobee.storage.delays.notes import decode_page
 from aerobee.storage.disk.files import Files
-from aerobee.storage.index.checking import shape_of
-from aerobee.storage.index.files import read_header
-from aerobee.storage.index.note import decode_index_note
-from aerobee.storage.index.slices import ENTRY as INDEX_ENTRY
+from aerobee.storage.features.compaction.units import units_of
+from aerobee.storage.features.dedup.snapshot import ROW, decode_snapshot
+from aerobee.storage.features.delays.notes import decode_page
+from aerobee.storage.features.index.checking import shape_of
+from aerobee.storage.features.index.files import read_header
+from aerobee.storage.features.index.note import decode_index_note
+from aerobee.storage.features.index.slices import ENTRY as INDEX_ENTRY
 from aerobee.storage.layout import (
     ABORT,
     BOOT_NOTE,

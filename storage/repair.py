@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from aerobee.remoting.errors import system_error
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.index.checking import index_problems, rebuild_index
+from aerobee.storage.features.index.checking import index_problems, rebuild_index
 from aerobee.storage.layout import log_files
 from aerobee.storage.log.damage import DamageTable
 from aerobee.storage.log.snapshot import LogSnapshot

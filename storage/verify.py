@@ -21,10 +21,10 @@ from aerobee.remoting.errors import system_error
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from aerobee.storage.compaction.checking import problems_of_copies
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.index.checking import index_problems
+from aerobee.storage.features.compaction.checking import problems_of_copies
+from aerobee.storage.features.index.checking import index_problems
 from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code

@@ -7,7 +7,7 @@ from aerobee.broker.cold.reads import ColdReads
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 if TYPE_CHECKING:
-    from aerobee.storage.compaction.copied_queue import Taken
+    from aerobee.storage.features.compaction.copied_queue import Taken
 
 LOOKUPS: Final = "look-ups of the broker"
 """Whose turn it is among the groups that wait for the disk."""

@@ -20,7 +20,7 @@ from aerobee.remoting.message.batch import BatchedMessage, split_batch
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.net.routes import Request
 from aerobee.remoting.words import DLQ_PREFIX, LIGHT_QUEUE_PREFIX, RETRY_PREFIX
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
 
 class Checked(msgspec.Struct, frozen=True):

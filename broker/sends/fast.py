@@ -20,7 +20,7 @@ from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.message.layout import BATCH_FIELDS, PROPERTIES_LENGTH_BYTES
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
 # all but compressed, multi-tags and codec: transactions, hosts, inner batches
 UNUSUAL_SYS_FLAGS: Final = ~(0x1 | 0x2 | 0x700)

@@ -19,8 +19,8 @@ from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.message.batch import BatchedMessage
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, join_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The loops of the index of message keys, each without the interpreter's lock.
 
-What they do is defined by index/slices.py, and is the same to the byte
+What they do is defined by features/index/slices.py, and is the same to the byte
 (tests/property/test_index_slices.py). They make no objects: bytes come in, and arrays are changed.
 The bytes may say anything: no length in them is used before it was compared with what is there,
 and of an entry no number leads anywhere before it was compared with what there is.

@@ -1,4 +1,4 @@
-"""Records to keys, and keys to entries: what index/slices.py does for each record."""
+"""Records to keys, and keys to entries: what features/index/slices.py does for each record."""
 
 
 cdef struct Text:

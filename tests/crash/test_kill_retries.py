@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.dedup import batch, send, stored, unique_key, watch
+from support.features.dedup import batch, send, stored, unique_key, watch
 from support.raw_peer import RawPeer
 from support.servers.killed_broker import KilledBroker
 

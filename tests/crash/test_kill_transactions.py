@@ -9,10 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.raw_peer import RawPeer
-from support.servers.brokers import pull_command
-from support.servers.killed_broker import KilledBroker
-from support.transactions import (
+from support.features.transactions import (
     COMMIT,
     HALF,
     ROLLBACK,
@@ -20,6 +17,9 @@ from support.transactions import (
     half_command,
     producer_beat,
 )
+from support.raw_peer import RawPeer
+from support.servers.brokers import pull_command
+from support.servers.killed_broker import KilledBroker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.dedup import batch, send, unique_key
 from support.examples import examples
+from support.features.dedup import batch, send, unique_key
 from support.servers.twin_brokers import TwinBrokers, stored
 from support.waiting import until
 from support.wire import connect, feed
@@ -18,7 +18,7 @@ from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.features.dedup.feature import Dedup
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
-from aerobee.storage.dedup.snapshot import ROW
+from aerobee.storage.features.dedup.snapshot import ROW
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 

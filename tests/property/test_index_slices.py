@@ -11,7 +11,7 @@ from support.disks.indexes import properties
 from support.examples import examples
 
 from aerobee.remoting.message.record import Record, encode_record
-from aerobee.storage.index import slices
+from aerobee.storage.features.index import slices
 
 compiled = pytest.importorskip("aerobee.storage.compiled.index_slices")
 

@@ -12,7 +12,7 @@ from support.examples import examples
 from aerobee.broker.compiled.choice import seen_keys
 from aerobee.broker.features.dedup.seen_keys import PythonSeenKeys
 from aerobee.broker.writing.firsts import SeenKeys
-from aerobee.storage.dedup.snapshot import ROW
+from aerobee.storage.features.dedup.snapshot import ROW
 
 WINDOW_MS = 100
 KEYS = [random.Random(number).randbytes(16) for number in range(12)]

@@ -5,7 +5,7 @@ from typing import Final
 from aerobee.broker.features.delays.feature import Delays
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import decode_record
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from simulation.disk.broker import DiskBrokerNode
 from simulation.ledger import Kind, Ledger, Place
 from simulation.servers import BrokerNode

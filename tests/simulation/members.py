@@ -11,7 +11,7 @@ from aerobee.client import (
     PushConsumer,
     ReceivedMessage,
 )
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from simulation.causes import LONG_S, Cause
 from simulation.clients import POISON, HostNode
 from simulation.ledger import Attempt, Kind, Outcome, Place

@@ -13,12 +13,12 @@ import msgspec
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.remoting.message.record import decode_record
-from aerobee.storage.compaction.copied_queue import CopiedQueue, Gone
-from aerobee.storage.compaction.copies import Copies
-from aerobee.storage.compaction.records import key_of
-from aerobee.storage.compaction.writing import Copy
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
+from aerobee.storage.features.compaction.copies import Copies
+from aerobee.storage.features.compaction.records import key_of
+from aerobee.storage.features.compaction.writing import Copy
 from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.snapshot import QueueSnapshot

@@ -14,9 +14,9 @@ from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.room import Sample, Work
 from aerobee.broker.rules.attributes import is_compacted
 from aerobee.remoting.bodies import TopicConfig
-from aerobee.storage.compaction.copied_queue import CopiedQueue
-from aerobee.storage.compaction.copies import Copies
-from aerobee.storage.compaction.units import CompactionSettings
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue
+from aerobee.storage.features.compaction.copies import Copies
+from aerobee.storage.features.compaction.units import CompactionSettings
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from aerobee.broker.features.compaction.pacing import Pacer, Stopped, Threads
 from aerobee.broker.settings.live import Live
-from aerobee.storage.compaction.copied_queue import CopiedQueue, Gone
-from aerobee.storage.compaction.copies import Copies
-from aerobee.storage.compaction.rounds import KEY_BYTES, RoundResult, compact
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
+from aerobee.storage.features.compaction.copies import Copies
+from aerobee.storage.features.compaction.rounds import KEY_BYTES, RoundResult, compact
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)

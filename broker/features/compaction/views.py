@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aerobee.storage.compaction.copied_queue import CopiedQueue, Taken
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Taken
 
 
 class CopyView:

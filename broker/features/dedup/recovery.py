@@ -24,7 +24,7 @@ from aerobee.broker.features.dedup.replay import (
 )
 from aerobee.broker.writing.firsts import key_of
 from aerobee.remoting.errors import RequestError
-from aerobee.storage.dedup.snapshot import ROW, ROW_BYTES, KnownKeys, decode_snapshot
+from aerobee.storage.features.dedup.snapshot import ROW, ROW_BYTES, KnownKeys, decode_snapshot
 from aerobee.storage.layout import DEDUP
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore

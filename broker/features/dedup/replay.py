@@ -15,7 +15,7 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.queues.snapshot import QueueSnapshot

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.broker.features.dedup.firsts import TopicFirsts
-from aerobee.storage.dedup.snapshot import encode_snapshot
 from aerobee.storage.disk.replacing import replace_file
+from aerobee.storage.features.dedup.snapshot import encode_snapshot
 from aerobee.storage.layout import DEDUP
 from aerobee.storage.store import MessageStore
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aerobee.broker.writing.firsts import KEY_BYTES, TopicState
-from aerobee.storage.dedup.snapshot import ROW, ROW_BYTES
+from aerobee.storage.features.dedup.snapshot import ROW, ROW_BYTES
 
 LEFT_EACH_TIME: Final = 2
 """Entries of a topic that go when one comes, if their time is over."""

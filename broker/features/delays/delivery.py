@@ -3,7 +3,7 @@
 No task and no timer per message: a level's messages lie in a queue in the order in which they are
 due, so one timer waits for the first of all levels, and while nothing waits there is none. What
 is due is stored in slices, one slice per turn of the loop. Each message is delivered exactly once,
-see `storage.delays.progress`.
+see `storage.features.delays.progress`.
 """
 
 import logging
@@ -28,8 +28,8 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC
-from aerobee.storage.delays.progress import DELIVERED_BYTES_MAX, DelayProgress
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
+from aerobee.storage.features.delays.progress import DELIVERED_BYTES_MAX, DelayProgress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.cold.fetching import Fetched, fetch
 from aerobee.storage.reads.cold.request import ColdRequest

@@ -8,7 +8,7 @@ that consumers get keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ 5.5.0's doe
 
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.remoting.message.properties import Property, parse_properties
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY, delivered_property
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY, delivered_property
 
 
 def postpone(properties: dict[str, str], topic: str, queue_id: int, level: int, levels: int) -> int:

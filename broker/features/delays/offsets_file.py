@@ -1,7 +1,7 @@
 """The file `config/delayOffset.json`: how far each delay level was delivered, in RocketMQ's shape.
 
-For us it is a hint, see `storage.delays.progress`; RocketMQ goes on from it when it opens a store
-of ours. What it says is on the disk: it never runs ahead of the delivered messages.
+For us it is a hint, see `storage.features.delays.progress`; RocketMQ goes on from it when it opens
+a store of ours. What it says is on the disk: it never runs ahead of the delivered messages.
 """
 
 import re

@@ -10,8 +10,8 @@ from aerobee.broker.room import Sample, Work
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.query import QueryMessageRequest
 from aerobee.remoting.net.routes import Routes
-from aerobee.storage.index.files import IndexShape
-from aerobee.storage.index.indexer import Indexer
+from aerobee.storage.features.index.files import IndexShape
+from aerobee.storage.features.index.indexer import Indexer
 
 FOLLOW_INTERVAL_S: Final = 0.05
 

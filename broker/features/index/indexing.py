@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aerobee.storage.index.choice import compiled
-from aerobee.storage.index.files import WrongIndexSizeError
-from aerobee.storage.index.indexer import Indexer
+from aerobee.storage.features.index.choice import compiled
+from aerobee.storage.features.index.files import WrongIndexSizeError
+from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.log.snapshot import LogSnapshot
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.query import QueryMessageReply, QueryMessageRequest
 from aerobee.remoting.net.routes import Outcome, Reply, Request
-from aerobee.storage.index.indexer import Indexer
-from aerobee.storage.index.keys import IndexType
-from aerobee.storage.index.lookups import LookupBudget, Question, find_records
+from aerobee.storage.features.index.indexer import Indexer
+from aerobee.storage.features.index.keys import IndexType
+from aerobee.storage.features.index.lookups import LookupBudget, Question, find_records
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore
 

@@ -13,7 +13,7 @@ from aerobee.broker.room import Sample, Work
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
-from aerobee.storage.timers.codecs import PRECISION_MS, encode_check
+from aerobee.storage.features.timers.codecs import PRECISION_MS, encode_check
 
 log = logging.getLogger(__name__)
 

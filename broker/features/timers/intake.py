@@ -4,8 +4,8 @@ from aerobee.broker.features.timers.times import due_ms, out_ms
 from aerobee.broker.features.timers.waiting import WaitingRecord
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.tags import java_string_hash
-from aerobee.storage.timers.codecs import PRECISION_MS
-from aerobee.storage.timers.index import Waiting
+from aerobee.storage.features.timers.codecs import PRECISION_MS
+from aerobee.storage.features.timers.index import Waiting
 
 Taken = tuple[Waiting, str | None, str]
 """What the index is told, the key that the message takes back, if it does, and its own topic."""

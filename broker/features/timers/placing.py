@@ -17,7 +17,7 @@ from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.words import RETRY_PREFIX, TIMER_TOPIC
-from aerobee.storage.timers.codecs import PRECISION_MS
+from aerobee.storage.features.timers.codecs import PRECISION_MS
 
 UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """Of units in memory that the disk does not take: then no more messages are."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from aerobee.broker.features.timers.service import TimerService
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.config.kept_files import load_kept_file, replace_file
-from aerobee.storage.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
-from aerobee.storage.timers.index import TimersShot
-from aerobee.storage.timers.recovery import TimerRecovery
+from aerobee.storage.features.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
+from aerobee.storage.features.timers.index import TimersShot
+from aerobee.storage.features.timers.recovery import TimerRecovery
 
 log = logging.getLogger(__name__)
 

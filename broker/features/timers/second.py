@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Callable, Iterator
 
-from aerobee.storage.timers.codecs import Unit
+from aerobee.storage.features.timers.codecs import Unit
 
 
 class DueSecond:

@@ -4,7 +4,7 @@ There is one timer for all, and none while nothing waits: it fires when the next
 when the next second's slot is to be read, and once a second to look at the clock. A slot is read
 shortly before its second begins, in steps; what comes for one that is read is put there at once.
 What is due is stored in slices, one for each turn of the loop, and each message exactly once:
-`storage.timers` says how.
+`storage.features.timers` says how.
 """
 
 import logging
@@ -25,8 +25,8 @@ from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.errors import LogBusy, StoreError
-from aerobee.storage.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
-from aerobee.storage.timers.index import TimerIndex, Waiting
+from aerobee.storage.features.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
+from aerobee.storage.features.timers.index import TimerIndex, Waiting
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import Property
-from aerobee.storage.timers.codecs import PRECISION_MS
+from aerobee.storage.features.timers.codecs import PRECISION_MS
 
 LONG_MAX: Final = 2**63 - 1
 

@@ -20,9 +20,9 @@ from aerobee.remoting.message.properties import (
     parse_properties,
 )
 from aerobee.remoting.words import TIMER_TOPIC
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
-from aerobee.storage.timers.codecs import PRECISION_MS
-from aerobee.storage.timers.marks import timer_mark
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.timers.codecs import PRECISION_MS
+from aerobee.storage.features.timers.marks import timer_mark
 
 ADDED_BYTES_MAX: Final = 192
 """What a delivery adds to the properties at most: two times, a count of rolls, and the mark."""

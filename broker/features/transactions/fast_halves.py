@@ -25,7 +25,7 @@ from aerobee.remoting.message.layout import HOST_BITS, PROPERTIES_LENGTH_BYTES
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, format_properties
 from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
 _HALF_PREFIX: Final = bytes([len(HALF_TOPIC)]) + HALF_TOPIC.encode()  # as it stands in records
 _KNOWN: Final = frozenset({Property.TRAN_MSG, Property.PGROUP, Property.UNIQ_KEY})

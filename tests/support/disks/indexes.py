@@ -6,10 +6,10 @@ from typing import Any
 
 from aerobee.remoting.message.record import decode_record
 from aerobee.storage.disk.files import Files
-from aerobee.storage.index.files import IndexShape
-from aerobee.storage.index.indexer import Indexer
-from aerobee.storage.index.keys import IndexType, key_text, record_keys
-from aerobee.storage.index.lookups import LookupBudget, Question, find_records
+from aerobee.storage.features.index.files import IndexShape
+from aerobee.storage.features.index.indexer import Indexer
+from aerobee.storage.features.index.keys import IndexType, key_text, record_keys
+from aerobee.storage.features.index.lookups import LookupBudget, Question, find_records
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore
 from support.disks.logs import NOW_MS, append

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.delays import LEVELS_MS, Delays
 from support.disks.logs import append, bodies, opened, small
+from support.features.delays import LEVELS_MS, Delays
 from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 from support.stand_ins.fake_connection import FakeConnection

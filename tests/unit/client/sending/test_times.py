@@ -170,7 +170,6 @@ def _encoded(text: str) -> str:
         (_encoded("v1 t broker-b 17"), "is no recall handle"),
         (_encoded("v2 t broker-b 17 0A01"), "is no recall handle"),
         (_encoded("v1 t broker-b soon 0A01"), "is no recall handle"),
-        (_encoded("v1 t broker-b 17 0A01 more"), "is no recall handle"),
         (_encoded("v1 t/u broker-b 17 0A01"), "'/'"),
         (_encoded("v1 %RETRY%g broker-b 17 0A01"), "nothing can be recalled"),
     ],

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.dedup import batch, known, send, stored, topic_command, unique_key, watch
+from support.features.dedup import batch, known, send, stored, topic_command, unique_key, watch
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker
 
@@ -17,7 +17,7 @@ from aerobee.broker.writing.firsts import key_of
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
-from aerobee.storage.dedup.snapshot import ROW, decode_snapshot, encode_snapshot
+from aerobee.storage.features.dedup.snapshot import ROW, decode_snapshot, encode_snapshot
 
 DELAY = "DELAY\x0118\x02"
 

@@ -4,7 +4,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.dedup import batch, known, request_all, send, stored, topic_command, unique_key, watch
+from support.features.dedup import (
+    batch,
+    known,
+    request_all,
+    send,
+    stored,
+    topic_command,
+    unique_key,
+    watch,
+)
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker, send_command
 

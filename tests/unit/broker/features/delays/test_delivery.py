@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.delays import BORN, LEVELS_MS, Delays
 from support.disks.logs import NOW_MS, bodies, read_all
+from support.features.delays import BORN, LEVELS_MS, Delays
 
 from aerobee.broker.features.delays.delivery import SLICE_MESSAGES
 from aerobee.remoting.message.properties import parse_properties

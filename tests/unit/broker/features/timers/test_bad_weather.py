@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.disks.logs import ForgetfulFiles, bodies, settle
-from support.timers import Timers
+from support.features.timers import Timers
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, TIMERS

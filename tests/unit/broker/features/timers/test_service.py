@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.delays import BORN
 from support.disks.logs import NOW_MS, bodies, read_all
-from support.timers import Timers
+from support.features.delays import BORN
+from support.features.timers import Timers
 
 from aerobee.broker.features.timers.service import LEAD_MS, SLICE_MESSAGES
 from aerobee.remoting.codes import ResponseCode

@@ -5,9 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.raw_peer import RawPeer
-from support.servers.brokers import running_broker
-from support.transactions import (
+from support.features.transactions import (
     COMMIT,
     GIVEN_UP,
     HALF,
@@ -21,6 +19,8 @@ from support.transactions import (
     records,
     transactions,
 )
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker

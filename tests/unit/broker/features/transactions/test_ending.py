@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.raw_peer import RawPeer
-from support.servers.brokers import running_broker, send_command
-from support.transactions import (
+from support.features.transactions import (
     COMMIT,
     HALF,
     OP,
@@ -19,6 +17,8 @@ from support.transactions import (
     records,
     transactions,
 )
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker, send_command
 from support.waiting import until
 
 from aerobee.broker.app import Broker

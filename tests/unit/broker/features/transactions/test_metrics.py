@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import msgspec
+from support.features.transactions import COMMIT, ROLLBACK, begin, end
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker
-from support.transactions import COMMIT, ROLLBACK, begin, end
 
 from aerobee.broker.features.http import exposition, overview
 

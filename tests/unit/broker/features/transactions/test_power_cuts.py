@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 from support.disks.logs import ForgetfulFiles, bodies, opened, small
+from support.features.transactions import COMMIT, ROLLBACK
 from support.servers.live_broker import small_settings
-from support.transactions import COMMIT, ROLLBACK
 
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.features.feature import Parts

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.raw_peer import RawPeer
-from support.servers.brokers import running_broker
-from support.transactions import (
+from support.features.transactions import (
     COMMIT,
     HALF,
     OP,
@@ -20,6 +18,8 @@ from support.transactions import (
     records,
     transactions,
 )
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.remoting.codes import RequestCode, ResponseCode

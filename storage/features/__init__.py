@@ -1,0 +1,1 @@
+"""Files beside log and queues, each of one feature of the broker."""

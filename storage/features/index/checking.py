@@ -1,0 +1,104 @@
+"""Index files of a store at rest: whether they agree with themselves and the log; made anew."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.features.index.choice import loops
+from aerobee.storage.features.index.files import (
+    SLOT_BYTES,
+    SLOTS_DEFAULT,
+    IndexShape,
+    decode_header,
+    index_names,
+)
+from aerobee.storage.features.index.indexer import DAMAGED_INDEX, Indexer
+from aerobee.storage.features.index.note import read_index_note
+from aerobee.storage.features.index.slices import ENTRY
+from aerobee.storage.layout import INDEX_HEADER_FIELDS, INDEX_NOTE
+from aerobee.storage.log.snapshot import LogSnapshot
+
+ENTRIES_AT_ONCE: Final = 1 << 16
+SLICE_BYTES: Final = 64 << 20
+
+
+def shape_of(files: Files, root: Path) -> IndexShape | None:
+    """Return how large the index files of a store are, None for no index.
+
+    How many slots they have says our note; without it RocketMQ's default counts.
+    """
+    names = index_names(files, root)
+    if not names:
+        return None
+    note = read_index_note(files, root)
+    slots = note.slots if note is not None and note.slots > 0 else SLOTS_DEFAULT
+    room = files.size(names[-1]) - IndexShape(slots, 0).file_bytes
+    return IndexShape(slots, max(0, room) // ENTRY.size)
+
+
+def index_problems(files: Files, root: Path, log_end: int) -> Iterator[str]:
+    """Yield what is wrong with the index files of a store at rest, a sentence each.
+
+    Each entry has to name the one before it of its slot, and to follow the others in the log; each
+    slot has to lead to its newest entry.
+    """
+    if (shape := shape_of(files, root)) is None:
+        return
+    for path in index_names(files, root):
+        if files.size(path) != shape.file_bytes:
+            yield f"{path}: {files.size(path)} bytes, others have {shape.file_bytes}"
+            continue
+        fd = files.open(path, write=False)
+        try:
+            yield from _file_problems(files, fd, path, shape, log_end)
+        finally:
+            files.close(fd)
+
+
+def _file_problems(
+    files: Files, fd: int, path: Path, shape: IndexShape, log_end: int
+) -> Iterator[str]:
+    header = decode_header(files.read(fd, INDEX_HEADER_FIELDS.size, 0))
+    slots = bytearray(shape.slots * SLOT_BYTES)
+    number, position, count = 1, 0, min(header.count, shape.entries)
+    while number < count:
+        wanted = min(ENTRIES_AT_ONCE, count - number)
+        at = shape.entries_at + number * ENTRY.size
+        data = files.read(fd, wanted * ENTRY.size, at).ljust(wanted * ENTRY.size, b"\0")
+        sound, position, _ = loops().link_entries(data, number, log_end, position, slots)
+        number += sound
+        if sound < wanted:
+            yield f"{path}: entry {number} of {count - 1} does not agree with those before it"
+            return
+    for at in range(0, len(slots), 1 << 20):
+        size = min(1 << 20, len(slots) - at)
+        if files.read(fd, size, INDEX_HEADER_FIELDS.size + at) != slots[at : at + size]:
+            yield f"{path}: slots do not lead to the newest entries"
+            return
+
+
+def rebuild_index(files: Files, root: Path, log: LogSnapshot) -> int:
+    """Make the index of a store at rest anew from its log; return how many entries it has.
+
+    The files that there are go to `damaged/index`. Killed anywhere, a start finds no note, and
+    indexes the log from its begin on.
+    """
+    shape = shape_of(files, root)
+    if shape is None:
+        return 0
+    files.remove(root / INDEX_NOTE)
+    files.sync_directory(root)
+    aside = root / DAMAGED_INDEX
+    files.make_directory(aside)
+    for path in index_names(files, root):
+        files.replace(path, aside / path.name)
+    files.sync_directory(aside)
+    files.sync_directory(aside.parent)
+    indexer = Indexer(files, root, shape)
+    indexer.open(log, clean=True)
+    while indexer.advance(log, SLICE_BYTES):
+        pass
+    indexer.sync()
+    indexer.close()
+    return indexer.entries

@@ -1,0 +1,255 @@
+"""The index of one store: from the log to files, in slices; what of it a start believes."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from aerobee.storage.disk.files import Files
+from aerobee.storage.features.index.files import (
+    IndexFile,
+    IndexHeader,
+    IndexShape,
+    index_files,
+    index_names,
+    next_name,
+)
+from aerobee.storage.features.index.growing import GrowingFile
+from aerobee.storage.features.index.log_reader import LogReader
+from aerobee.storage.features.index.note import IndexNote, read_index_note, write_index_note
+from aerobee.storage.features.index.slices import ENTRY
+from aerobee.storage.layout import INDEX
+from aerobee.storage.log.snapshot import LogSnapshot
+
+log = logging.getLogger(__name__)
+
+DAMAGED_INDEX: Final = "damaged/index"
+
+
+class Indexer:
+    """Used by one thread but for `newest_first`, which any may call.
+
+    `position` is up to where the log is indexed, `begin` from where on without a gap.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        root: Path,
+        shape: IndexShape,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._files = files
+        self._root = root
+        self._clock_s = clock_s
+        self.shape: Final = shape
+        self.position = self.begin = 0
+        self._keys_done = 0  # of the record there: its others go into the next file
+        self._noted: IndexNote | None = None
+        self._reader = LogReader(files)
+        self._growing: GrowingFile | None = None
+        self._sealed: tuple[IndexFile, ...] = ()
+        self.on_sealed: Callable[[int], None] = lambda end_ms: None  # the disk has all until then
+        self.entries = 0  # added since the start
+
+    def open(self, log_now: LogSnapshot, *, clean: bool) -> None:
+        """Find what there is, and where to go on; `clean`: the store was stopped cleanly.
+
+        `log_now` is the log as the start has found it: what an entry says of what comes later is
+        not true.
+        Nothing of a sound file is removed. After another end the newest file's entries count as far
+        as our note says that the disk has them; a file of RocketMQ's as far as its entries agree
+        with each other. Raises WrongIndexSizeError, and OSError where the disk refuses.
+        """
+        self.close()
+        self._noted = note = read_index_note(self._files, self._root)
+        found = index_files(self._files, self._root, self.shape)
+        while found and self._is_of_another_log(found[-1].header, log_now):
+            self._set_aside(found.pop())
+        if not clean and note is not None and note.position >= log_now.begin:
+            self._drop_unsynced(found, note)
+        self._sealed, self._growing, self._keys_done = tuple(found), None, 0
+        begin, position = log_now.begin, log_now.begin
+        if note is not None and note.file_name == "":
+            begin, position = note.begin, note.position
+        settled = True
+        if found:
+            last, self._sealed = found[-1], tuple(found[:-1])
+            begin, position, settled = self._continue(last, note, log_now, clean=clean)
+        self.position = min(max(position, log_now.begin), log_now.end)
+        self.begin = min(max(begin, log_now.begin), self.position)
+        if self._sealed and self._sealed[-1].header.end_position == self.position:
+            self._keys_done = self._keys_of_last(self._sealed[-1])
+        if not settled:
+            self.sync()
+        self._seal_if_full()
+
+    def _continue(
+        self, last: IndexFile, note: IndexNote | None, log_now: LogSnapshot, *, clean: bool
+    ) -> tuple[int, int, bool]:
+        """Go on with a file; return from where on and to where it is known, and if that is safe."""
+        header = last.header
+        self._growing = growing = GrowingFile(self._files, self.shape, header)
+        growing.open(last.path)
+        ours = note if note is not None and note.file_name == last.path.name else None
+        within = header.empty or header.end_position < log_now.end
+        if ours is not None and clean and ours.count == header.count and within:
+            growing.load()
+            return ours.begin, ours.position, True
+        count = header.count if clean or ours is None else ours.count
+        whole = growing.link(min(count, self.shape.entries), log_now.end)
+        if ours is not None and whole and count == ours.count:
+            return ours.begin, ours.position, False
+        found = growing.header
+        if not whole:
+            log.warning(
+                "index_cut file=%s entries=%d of=%d position=%d",
+                last.path, found.count - 1, count - 1, found.end_position,
+            )  # fmt: skip
+        if found.empty:
+            position = self._sealed[-1].header.end_position if self._sealed else log_now.begin
+        else:
+            position = growing.cut_message()
+        known = ours is not None and found.count <= ours.count and ours.begin <= position
+        return (ours.begin if ours is not None and known else position), position, False
+
+    def _keys_of_last(self, sealed: IndexFile) -> int:
+        """Count the entries of the last message of a full file; its other keys follow it."""
+        fd, done = self._files.open(sealed.path, write=False), 0
+        try:
+            for number in range(sealed.header.count - 1, 0, -1):
+                at = self.shape.entries_at + number * ENTRY.size
+                data = self._files.read(fd, ENTRY.size, at).ljust(ENTRY.size, b"\0")
+                if ENTRY.unpack(data)[1] != sealed.header.end_position:
+                    break
+                done += 1
+        finally:
+            self._files.close(fd)
+        return done
+
+    def _drop_unsynced(self, found: list[IndexFile], note: IndexNote) -> None:
+        """Remove files that came after the noted one: the log has all of it, the disk may not."""
+        names = [each.path.name for each in found]
+        if note.file_name and note.file_name not in names:
+            return
+        while found and found[-1].path.name != note.file_name:
+            self._files.remove(found[-1].path)
+            log.info("index_file_begun_anew file=%s", found.pop().path)
+
+    def advance(self, log_now: LogSnapshot, bytes_max: int) -> bool:
+        """Index up to so many bytes of the log; return False where nothing is left.
+
+        Raises OSError where the disk refuses, or has no room: then it is where it was.
+        """
+        if self.position < log_now.begin:
+            self.position, self._keys_done = log_now.begin, 0
+        self.begin = max(self.begin, log_now.begin)
+        if self.position >= log_now.end:
+            return False
+        growing = self._growing or self._make()
+        began, entries = self.position, growing.header.count
+        self.position, self._keys_done = self._reader.take(
+            log_now, began, self._keys_done, bytes_max, growing
+        )
+        self.position = min(self.position, log_now.end)
+        self.entries += growing.header.count - entries
+        self._seal_if_full()
+        return True
+
+    def sync(self) -> None:
+        """Return when the disk has all of it, and our note says so; OSError: it may have less.
+
+        After a failure `open` has to be called: memory may hold what the disk never gets.
+        """
+        growing = self._growing
+        if growing is not None and growing.path is not None:
+            growing.sync()
+            name, count = growing.path.name, growing.header.count
+        elif self._sealed:
+            name, count = self._sealed[-1].path.name, self._sealed[-1].header.count
+        else:
+            name, count = "", 1
+        count -= self._keys_done if self._growing is None else 0  # of a record in two files
+        if self._keys_done and self._growing is not None:
+            return  # its first keys are in the file before; the older note is true, too
+        note = IndexNote(self.begin, self.position, name, count, self.shape.slots)
+        if note != self._noted:
+            write_index_note(self._files, self._root, note)
+            self._noted = note
+
+    def expire(self, log_begin: int) -> int:
+        """Remove the files whose messages are all gone, never the last; return how many."""
+        removed = 0
+        while self._sealed and self._sealed[0].header.end_position < log_begin:
+            growing = self._growing
+            if len(self._sealed) == 1 and (growing is None or growing.path is None):
+                break
+            oldest, self._sealed = self._sealed[0], self._sealed[1:]
+            self._files.remove(oldest.path)
+            log.info("index_file_removed file=%s", oldest.path)
+            removed += 1
+        return removed
+
+    def newest_first(self) -> list[GrowingFile | IndexFile]:
+        """Return the files in which to look, the newest first."""
+        growing = self._growing
+        found: list[GrowingFile | IndexFile] = [*reversed(self._sealed)]
+        if growing is not None and growing.path is not None and growing.path != _path(found):
+            found.insert(0, growing)
+        return found
+
+    @property
+    def last_header(self) -> IndexHeader:
+        """The head of the newest file."""
+        newest = self.newest_first()
+        return newest[0].header if newest else IndexHeader()
+
+    def close(self) -> None:
+        """Let go of all files; `sync` comes first where it is to last."""
+        self._reader.close()
+        if self._growing is not None:
+            self._growing.close()
+            self._growing = None
+
+    def _make(self) -> GrowingFile:
+        """Make the next file, which begins with the times with which the last one ends."""
+        before = self._sealed[-1].header if self._sealed else IndexHeader()
+        header = IndexHeader(before.end_ms, before.end_ms, before.end_position, before.end_position)
+        names = [path.name for path in index_names(self._files, self._root)]
+        moment = datetime.fromtimestamp(self._clock_s())  # names are local times
+        made = GrowingFile(self._files, self.shape, header)
+        made.create(self._root / INDEX / next_name(moment, names))
+        self._growing = made
+        return made
+
+    def _seal_if_full(self) -> None:
+        growing = self._growing
+        if growing is None or not growing.full:
+            return
+        growing.sync()
+        sealed = growing.sealed()
+        self._sealed += (sealed,)
+        self._growing = None
+        growing.close()
+        self.sync()
+        self.on_sealed(sealed.header.end_ms)
+        log.info("index_file_full file=%s entries=%d", sealed.path, sealed.header.count - 1)
+
+    def _is_of_another_log(self, header: IndexHeader, log_now: LogSnapshot) -> bool:
+        """Whether a file has nothing but what the log has lost behind its end."""
+        return not header.empty and header.begin_position >= log_now.end
+
+    def _set_aside(self, lost: IndexFile) -> None:
+        """Move a file away whose messages the log does not have any more, nor will."""
+        folder = self._root / DAMAGED_INDEX
+        self._files.make_directory(folder)
+        self._files.replace(lost.path, folder / lost.path.name)
+        self._files.sync_directory(folder)
+        self._files.sync_directory(lost.path.parent)
+        log.warning("index_file_behind_the_log file=%s", lost.path)
+
+
+def _path(found: list[GrowingFile | IndexFile]) -> Path | None:
+    return found[0].path if found else None

@@ -1,0 +1,211 @@
+"""The loops of the index in Python, which say what those in C do (compiled/index_slices.pyx).
+
+Slots and entries are bytes as in the files. `state` has seven numbers: when the first and the last
+message of the file were stored (ms), their positions, slots used, the number of the next entry, and
+the first number that has no room.
+"""
+
+import os
+import struct
+from typing import Any, Final
+
+from aerobee.remoting.message.layout import (
+    BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
+    HOST_BITS,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+)
+from aerobee.storage.features.index.keys import index_hash, key_text, record_keys
+from aerobee.storage.layout import INDEX_ENTRY_FIELDS
+from aerobee.storage.log.scan import HEAD, store_timestamp
+
+MORE, FULL, OTHER, ODD = range(4)
+BEGIN_MS, END_MS, BEGIN_POSITION, END_POSITION, SLOTS_USED, COUNT, COUNT_MAX = range(7)
+STATE_NUMBERS: Final = 7
+
+SLOT: Final = struct.Struct(">i")
+ENTRY: Final = INDEX_ENTRY_FIELDS.run()
+SLOT_PAGE_SHIFT: Final = 10
+SLOP_MS: Final = 999
+"""The times of entries are rounded down to seconds."""
+
+_INT32_MAX: Final = (1 << 31) - 1
+_ROLLED_BACK: Final = 12
+
+
+def index_records(
+    data: Any,
+    at: int,
+    length: int,
+    base: int,
+    keys_done: int,
+    slots: Any,
+    dirty: Any,
+    entries: Any,
+    state: Any,
+    records_max: int = 1 << 62,
+) -> tuple[int, int, int]:
+    """Add the keys of the records from `at` on; return the end, keys done there, and why.
+
+    `base` is the log's position of `data[0]`, `keys_done` how many keys of the first record are
+    there already. MORE: the next record goes on behind `length`; FULL: the file, or `entries`, has
+    no room for the next key; OTHER: no record stands there.
+    """
+    first = state[COUNT]
+    while records_max > 0:
+        records_max -= 1
+        if at > length - RECORD_BYTES_MIN:
+            break
+        found = _parts(data, at, base)
+        if found is None:
+            return at, keys_done, OTHER
+        size, sys_flag, topic_at, topic_bytes, properties_bytes = found
+        if size > length - at:
+            break
+        if not _adds_up(size, topic_at, topic_bytes, properties_bytes):
+            return at, keys_done, OTHER
+        if sys_flag & _ROLLED_BACK != _ROLLED_BACK:
+            begin = at + topic_at
+            topic = bytes(data[begin : begin + topic_bytes]).decode("utf-8", "replace")
+            properties = bytes(data[begin + topic_bytes + 2 : at + size])
+            stamp = store_timestamp(data, at, sys_flag)
+            for which, (kind, key) in enumerate(record_keys(topic, properties)):
+                if which < keys_done:
+                    continue
+                key_hash = index_hash(key_text(topic, key, kind))
+                if not _put(key_hash, base + at, stamp, slots, dirty, entries, state, first):
+                    return at, which, FULL
+        keys_done = 0
+        at += size
+    return at, keys_done, MORE
+
+
+def _parts(data: Any, at: int, base: int) -> tuple[int, int, int, int, int] | None:
+    """Return size, sys flag, the topic's place and length, and the properties' length.
+
+    None for no record; lengths of one whose end is not there, or that do not fit, are -1.
+    """
+    size, magic, _, _, _, _, position, sys_flag = HEAD.unpack_from(data, at)
+    if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position != base + at:
+        return None
+    if size > len(data) - at:
+        return size, sys_flag, -1, -1, -1
+    body_at = BODY_BYTES_AT[sys_flag & HOST_BITS] + BODY_LENGTH_BYTES
+    if body_at > size:
+        return size, sys_flag, -1, -1, -1
+    (body,) = SLOT.unpack_from(data, at + body_at - BODY_LENGTH_BYTES)
+    prefix = 2 if magic == MAGIC_V2 else 1
+    topic_at = body_at + body + prefix
+    if body < 0 or topic_at + 2 > size:
+        return size, sys_flag, -1, -1, -1
+    topic = int.from_bytes(data[at + topic_at - prefix : at + topic_at], "big", signed=prefix == 2)
+    end = topic_at + topic
+    if topic < 0 or end + 2 > size:
+        return size, sys_flag, -1, -1, -1
+    properties = int.from_bytes(data[at + end : at + end + 2], "big", signed=True)
+    return size, sys_flag, topic_at, topic, properties
+
+
+def _adds_up(size: int, topic_at: int, topic: int, properties: int) -> bool:
+    return topic_at >= 0 and properties >= 0 and topic_at + topic + 2 + properties == size
+
+
+def _put(
+    key_hash: int,
+    position: int,
+    stamp: int,
+    slots: Any,
+    dirty: Any,
+    entries: Any,
+    state: Any,
+    first: int,
+) -> bool:
+    """Add an entry; False where there is no room."""
+    count = int(state[COUNT])
+    at = (count - first) * ENTRY.size
+    if count >= state[COUNT_MAX] or at + ENTRY.size > len(entries):
+        return False
+    slot = key_hash % (len(slots) // SLOT.size)
+    (previous,) = SLOT.unpack_from(slots, slot * SLOT.size)
+    if not 0 < previous < count:
+        previous = 0
+        state[SLOTS_USED] += 1
+    if count <= 1:
+        state[BEGIN_MS], state[BEGIN_POSITION] = stamp, position
+    begin_ms = int(state[BEGIN_MS])
+    seconds = min(max(0, stamp - begin_ms) // 1000, _INT32_MAX) if begin_ms > 0 else 0
+    ENTRY.pack_into(entries, at, key_hash, position, seconds, previous)
+    SLOT.pack_into(slots, slot * SLOT.size, count)
+    dirty[slot >> SLOT_PAGE_SHIFT] = 1
+    state[COUNT], state[END_POSITION] = count + 1, position
+    state[END_MS] = max(int(state[END_MS]), stamp)
+    return True
+
+
+def link_entries(
+    data: bytes, number: int, log_end: int, position: int, slots: Any
+) -> tuple[int, int, int]:
+    """Have slots lead to the entries of `data`, the first of which has a number.
+
+    Returns how many are sound, the position of the last of them, and how many slots were empty.
+    An entry is sound if it is not zeros, lies behind the one before it and before `log_end`, and
+    names the entry that its slot led to.
+    """
+    used = 0
+    slots_count = len(slots) // SLOT.size
+    for which, (key_hash, here, _, previous) in enumerate(ENTRY.iter_unpack(data)):
+        if key_hash < 0 or not position <= here < log_end or key_hash == here == previous == 0:
+            return which, position, used
+        at = key_hash % slots_count * SLOT.size
+        (before,) = SLOT.unpack_from(slots, at)
+        if previous != before:
+            return which, position, used
+        used += before == 0
+        SLOT.pack_into(slots, at, number + which)
+        position = here
+    return len(data) // ENTRY.size, position, used
+
+
+def unlink_entries(data: bytes, slots: Any) -> int:
+    """Have slots lead to what they led to before these sound entries; return slots emptied."""
+    slots_count, emptied = len(slots) // SLOT.size, 0
+    for at in range(len(data) - ENTRY.size, -1, -ENTRY.size):
+        key_hash, _, _, previous = ENTRY.unpack_from(data, at)
+        if key_hash >= 0:
+            SLOT.pack_into(slots, key_hash % slots_count * SLOT.size, previous)
+            emptied += previous == 0
+    return emptied
+
+
+def follow_chain(
+    fd: int,
+    entries_at: int,
+    number: int,
+    count: int,
+    key_hash: int,
+    begin_ms: int,
+    earliest_ms: int,
+    latest_ms: int,
+    entries_max: int,
+    positions: Any,
+) -> tuple[int, int, int, bool]:
+    """Walk the entries of a slot from `number` back and note those of a hash and a time.
+
+    Returns how many were noted, the entry to go on with (0: there is none), how many were walked,
+    and whether the file could be read. An entry that does not lead back ends it.
+    """
+    walked = found = 0
+    while 0 < number < count and walked < entries_max and found < len(positions):
+        data = os.pread(fd, ENTRY.size, entries_at + ENTRY.size * number)
+        if len(data) < ENTRY.size:
+            return found, number, walked, False
+        walked += 1
+        its_hash, position, seconds, previous = ENTRY.unpack(data)
+        stamp = begin_ms + (seconds * 1000 if number > 1 else 0)
+        if its_hash == key_hash and earliest_ms - SLOP_MS <= stamp <= latest_ms:
+            positions[found] = position
+            found += 1
+        number = previous if 0 <= previous < number else 0
+    return found, number, walked, True

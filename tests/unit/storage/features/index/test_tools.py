@@ -1,0 +1,73 @@
+"""`verify` sees an index that is not sound, `repair` makes it anew, `dump` prints it."""
+
+from pathlib import Path
+
+import pytest
+from support.disks.indexes import SHAPE, agrees, indexed, store_keyed
+from support.disks.logs import opened, small
+
+from aerobee.storage import dump, repair, verify
+from aerobee.storage.disk.files import Files
+from aerobee.storage.features.index.files import index_files
+from aerobee.storage.features.index.note import IndexNote, decode_index_note, encode_index_note
+
+
+@pytest.mark.parametrize("place", ["hash", "slot", "position", "size"])
+def test_what_is_flipped_is_found_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """One bit of an entry or a slot, or a file that is cut; afterwards every key is found."""
+    store = opened(small(tmp_path))
+    store_keyed(store, 0, 100)
+    indexer = indexed(store)
+    indexer.sync()
+    indexer.close()
+    store.close()
+    assert verify.main([str(tmp_path)]) == 0, capsys.readouterr().out
+    file = index_files(Files(), tmp_path, SHAPE)[0].path
+    data = bytearray(file.read_bytes())
+    at = {"hash": SHAPE.entries_at + 20 * 9 + 3, "slot": 40 + 3, "size": 0,
+          "position": SHAPE.entries_at + 20 * 9 + 5}[place]  # fmt: skip
+    data[at] ^= 1 if at else 0
+    file.write_bytes(data[:-20] if place == "size" else data)
+    assert verify.main([str(tmp_path)]) == 1
+    assert file.name in capsys.readouterr().out
+    assert repair.main(["--write", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert "made anew: 400 entries" in capsys.readouterr().out
+    assert (tmp_path / "damaged" / "index" / file.name).exists()
+    again = opened(small(tmp_path))
+    agrees(made := indexed(again), again)
+    made.close()
+    again.close()
+
+
+def test_dump_prints_head_entries_and_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each entry."""
+    store = opened(small(tmp_path))
+    store_keyed(store, 0, 10)
+    indexer = indexed(store)
+    indexer.sync()
+    indexer.close()
+    (file,) = index_files(Files(), tmp_path, SHAPE)
+    assert dump.main([str(file.path), str(tmp_path / "aerobee.index")]) == 0
+    printed = capsys.readouterr().out
+    assert "40 entries in" in printed and "hash 772444468" in printed, "orders#T#A"
+    assert f"{file.path.name} entries before 41, 64 slots" in printed
+    store.close()
+
+
+def test_a_note_with_a_wrong_bit_is_none() -> None:
+    """Its golden bytes, and each bit of them."""
+    note = IndexNote(0, 109, "20231114221320000", 4, 5_000_000)
+    data = encode_index_note(note)
+    assert data.hex() == (
+        "4145524f494458310000000000000000000000000000006d00000004004c4b40"
+        "3230323331313134323231333230303030000000" + data[-4:].hex()
+    )
+    assert decode_index_note(data) == note
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert decode_index_note(bytes(flipped)) is None or bit // 8 in range(53, 56)
