@@ -46,7 +46,7 @@ class Indexing:
         self._offered = started
         self._wanted = threading.Condition()
         self._stopping = False
-        self._opened = False
+        self._opened = self._may_start = False
         self._synced_s = clock_s()
         self._synced_at = 0
         self._thread: threading.Thread | None = None
@@ -54,7 +54,14 @@ class Indexing:
         self.error: str | None = None  # why nothing is indexed at this moment
 
     def start(self) -> None:
-        """Begin; where no thread can be had that is an error like a disk's."""
+        """Begin; in a log without a message with the first one."""
+        self._may_start = True
+        if self._started.end > self._started.begin:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Have a thread; where none can be had that is an error like a disk's."""
+        self._may_start = False
         thread = threading.Thread(target=self._work, name="message-index", daemon=True)
         try:
             thread.start()
@@ -69,6 +76,8 @@ class Indexing:
             with self._wanted:
                 self._offered = log_now
                 self._wanted.notify()
+            if self._may_start:
+                self._begin()
 
     def stop(self, log_now: LogSnapshot) -> None:
         """Index the rest, have the disk take it, and end; what takes too long waits for a start."""
