@@ -18,6 +18,7 @@ routes: Routes[Context] = Routes("recall")
 
 TAG = "_RECALL_TAG_"
 BODY = b"0"
+TIME_DIGITS_MAX = 19  # of a Java long
 
 
 @routes.on(RequestCode.RECALL_MESSAGE, RecallMessageRequest)
@@ -54,7 +55,8 @@ def _checked(ctx: Context, header: RecallMessageRequest) -> dict[str, str]:
     if handle.broker_name != settings.broker_name:
         raise _failed(ResponseCode.ILLEGAL_OPERATION, "broker service not available")
     time = handle.time_ms
-    left_ms = (int(time) if time.isascii() and time.isdecimal() else -1) - now_ms
+    is_time = time.isascii() and time.isdecimal() and len(time) <= TIME_DIGITS_MAX
+    left_ms = (int(time) if is_time else -1) - now_ms
     if not 0 < left_ms < settings.timer_max_delay_sec * 1000:
         raise _failed(ResponseCode.ILLEGAL_OPERATION, "timestamp invalid")
     return {

@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from aerobee.remoting.message.properties import NAME_SEPARATOR, PROPERTY_SEPARATOR
+
 VERSION: Final = "v1"
 PARTS_MIN: Final = 5
 
@@ -28,10 +30,16 @@ def encode_recall_handle(topic: str, broker_name: str, time_ms: int, key: str) -
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Read a handle, of which the padding may be missing; ValueError for what is none."""
+    """Read a handle, of which the padding may be missing; ValueError for what is none.
+
+    The key becomes a property: it is not empty, and has no bytes that separate properties.
+    """
     raw = text.encode("ascii")
     padded = raw + b"=" * (-len(raw) % 4) if b"=" not in raw else raw
     parts = base64.b64decode(padded, b"-_", validate=True).decode("utf-8", "replace").split(" ")
     if len(parts) < PARTS_MIN or parts[0] != VERSION:
         raise ValueError(f"no handle of version {VERSION}")
+    key = parts[PARTS_MIN - 1]
+    if not key or NAME_SEPARATOR in key or PROPERTY_SEPARATOR in key:
+        raise ValueError(f"no key of a message: {key[:40]!r}")
     return RecallHandle(*parts[1:PARTS_MIN])

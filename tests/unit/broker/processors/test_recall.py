@@ -1,6 +1,7 @@
 """Messages with a time of their own through the broker's port: sent, looked at, and taken back."""
 
 import asyncio
+import base64
 import json
 import struct
 import time
@@ -14,7 +15,6 @@ from support.waiting import until
 from aerobee.broker.features.http import overview
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
-from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.layout import TIMER_WHEEL
 
@@ -77,6 +77,10 @@ async def test_a_message_is_taken_back_by_its_handle(tmp_path: Path) -> None:
         ("T broker-x 5 k", "T", {}, INVALID, "recall failed, broker service not available"),
         ("T broker-t 5 k", "T", {}, INVALID, "recall failed, timestamp invalid"),
         ("T broker-t now+259201000 k", "T", {}, INVALID, "recall failed, timestamp invalid"),
+        ("T broker-t 1" + 5000 * "0" + " k", "T", {}, INVALID, "recall failed, timestamp invalid"),
+        ("T broker-t now+9000 k\x02AEROBEE_DELAYED\x01timer-0", "T", {}, INVALID,
+         "recall handle is invalid"),
+        ("T broker-t now+9000 ", "T", {}, INVALID, "recall handle is invalid"),
         ("T broker-t now+9000 k", "T", {"timerWheelEnable": "false"},
          ResponseCode.SYSTEM_ERROR, "recall failed, execute error"),
         ("T broker-t now+9000 k", "T", {"brokerPermission": "4",
@@ -97,8 +101,9 @@ async def test_what_cannot_be_taken_back(
         items = handle.split(" ")
         if len(items) == 4:
             when = items[2].removeprefix("now+")
-            time_ms = int(when) + (int(time.time() * 1000) if when != items[2] else 0)
-            handle = encode_recall_handle(items[0], items[1], time_ms, items[3])
+            time_ms = when if when == items[2] else int(when) + int(time.time() * 1000)
+            text = f"v1 {items[0]} {items[1]} {time_ms} {items[3]}"
+            handle = base64.urlsafe_b64encode(text.encode()).decode()
         refused = await peer.request(recall_command(handle, topic))
         assert refused.code == code and remark in (refused.remark or ""), refused
 
