@@ -115,11 +115,13 @@ class TimerIndex:
         LookupError: its slot may have messages of two weeks ago, which are to be delivered first.
         """
         assert message.offset == self.next_offset, "messages come in their order"
-        time_s, magic = max(message.out_s, self.read_s), DEFAULT
+        time_s, magic = message.out_s, DEFAULT
         if time_s - now_s >= self._roll_slots:
-            magic |= ROLL
             near = time_s - now_s - self._roll_slots < self._roll_slots // 3
             time_s = now_s + (self._roll_slots // 2 if near else self._roll_slots)
+        time_s = max(time_s, self.read_s)  # which is far ahead where the clock was set back
+        if time_s < message.out_s:
+            magic |= ROLL
         if message.is_delete:
             magic |= DELETE
         known = message.offset < self.known_offset and message.out_s < self.known_s
