@@ -52,3 +52,13 @@ class Appender:
         if queue.holds:
             self._tick.woken.append(queue)
         return positions
+
+    def append_again(
+        self, queue: TopicQueue, sys_flag: int, born_timestamp: int, stamp: bytes, message: Message
+    ) -> int:
+        """Append a message that was acknowledged before; return its position.
+
+        `maxMessageSize` may have become smaller since: it is for what is sent.
+        """
+        self._log.body_bytes_max = max(self._log.body_bytes_max, len(message[1]))
+        return self.append(queue, sys_flag, born_timestamp, stamp, [message])[0]

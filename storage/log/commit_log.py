@@ -78,7 +78,7 @@ class CommitLog:
         self._settings = settings
         self._parts: list[bytes | memoryview] = []
         self._add = self._parts.extend
-        self._body_bytes_max = settings.message_bytes_max
+        self.body_bytes_max = settings.message_bytes_max  # more where the log has larger ones
         self._tail: Segment | None = None
         self._limit = -1  # nothing may be appended before `start`
         self._refusal: str | None = "the store is not open"
@@ -169,7 +169,7 @@ class CommitLog:
         size = AROUND_BYTES + hosts_bytes + body_bytes + len(prefix) + properties_bytes
         position = self.position
         end = position + size
-        if end > self._limit or body_bytes > self._body_bytes_max:
+        if end > self._limit or body_bytes > self.body_bytes_max:
             position = self._make_room(size, body_bytes)
             end = position + size
         self._add(
@@ -307,9 +307,9 @@ class CommitLog:
         """Roll or wait for space so that `size` bytes fit; return where they go."""
         if self._refusal is not None:
             raise LogUnavailable(f"the message is refused: {self._refusal}")
-        if body_bytes > self._body_bytes_max:
+        if body_bytes > self.body_bytes_max:
             raise MessageTooLarge(
-                f"the body has {body_bytes} bytes, maxMessageSize is {self._body_bytes_max}"
+                f"the body has {body_bytes} bytes, maxMessageSize is {self.body_bytes_max}"
             )
         if size + BLANK_BYTES > self._settings.segment_bytes:
             raise MessageTooLarge(

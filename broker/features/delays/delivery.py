@@ -305,12 +305,12 @@ class DelayService:
         stamp = Stamp(host_bytes(*record.born_host), host_bytes(*record.store_host))
         properties = arrived_properties(record.properties, level, offset, PROPERTIES_BYTES_MAX)
         tags_code = self._appender.tag_hashes.of(str(properties, "utf-8", "replace"))
-        self._appender.append(
+        self._appender.append_again(
             queue,
             record.sys_flag,
             record.born_timestamp,
             stamp.at(self._now_ms(), record.reconsume_times),
-            [(record.flag, record.body, properties, tags_code)],
+            (record.flag, record.body, properties, tags_code),
         )
 
     def _tell_refused(self, level: int, error: StoreError) -> None:

@@ -70,7 +70,9 @@ class DueMessages:
         tags_code = self._appender.tag_hashes[tags] if tags else 0
         message = record.flag, record.body, properties, tags_code
         try:
-            self._appender.append(queue, record.sys_flag, record.born_timestamp, stamp, [message])
+            self._appender.append_again(
+                queue, record.sys_flag, record.born_timestamp, stamp, message
+            )
         except MessageTooLarge as error:
             raise Undeliverable(str(error)) from error
 
@@ -83,3 +85,8 @@ def topic_of(record: WaitingRecord) -> str:
 def key_of(record: WaitingRecord) -> str | None:
     """Return the unique key of a message."""
     return find_property(record.properties, Property.UNIQ_KEY)
+
+
+def count_of(record: WaitingRecord) -> int:
+    """Return how a message counts among those that wait: -1 for one that takes another back."""
+    return -1 if find_property(record.properties, Property.TIMER_DEL_UNIQKEY) is not None else 1

@@ -215,11 +215,11 @@ class HalfChecks:
         queue = self._queues.get(topic, QUEUE_ID)
         stamp = Stamp(host_bytes(*record.born_host), host_bytes(*record.store_host))
         tags_code = self._appender.tag_hashes[parse_properties(text).get(Property.TAGS, "")]
-        (position,) = self._appender.append(
+        position = self._appender.append_again(
             queue,
             record.sys_flag,
             min(record.born_timestamp, record.store_timestamp),  # of a clock that is ahead: once
             stamp.at(now_ms, record.reconsume_times),
-            [(record.flag, record.body, text, tags_code)],
+            (record.flag, record.body, text, tags_code),
         )
         return queue.stored.max_offset - 1, position

@@ -206,12 +206,12 @@ class Endings:
             text = committed_text(record.properties)
             tags_code = self._appender.tag_hashes.of(str(text, "utf-8", "replace"))
             stamp = _stamp(record.born_host, record.store_host)
-            self._appender.append(
+            self._appender.append_again(
                 self._queues.get(topic, queue_id),
                 (record.sys_flag & ~ROLLBACK) | COMMIT,
                 record.born_timestamp,
                 stamp.at(self.clock.now_ms(), record.reconsume_times, record.position),
-                [(record.flag, record.body, text, tags_code)],
+                (record.flag, record.body, text, tags_code),
             )
         except LogBusy:
             raise

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.disks.logs import bodies
 from support.features.timers import Timers
@@ -36,4 +37,16 @@ async def test_a_clock_set_far_back(tmp_path: Path, back_ms: int, killed: bool) 
     assert bodies(timers.store, "T") == [b"a", b"b", b"c"]
     timers.clock.advance(10_000)
     assert bodies(timers.store, "T") == [b"a", b"b", b"c", b"d"]
+    timers.stop()
+
+
+async def test_a_smaller_limit_drops_nothing_that_waits(tmp_path: Path) -> None:
+    """`maxMessageSize` is for what is sent; what was acknowledged before comes."""
+    timers = Timers(tmp_path)
+    timers.send(b"a" * 2000, 1500)
+    timers.stop()
+    timers.settings = msgspec.structs.replace(timers.settings, message_bytes_max=1000)
+    timers.begin()
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"a" * 2000]
     timers.stop()
