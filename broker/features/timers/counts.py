@@ -49,9 +49,9 @@ class TimingCounts:
             each.count += count
             each.time_stamp = self._now_ms()
 
-    def leave(self, topic: str) -> None:
-        """Count a message that waits no more."""
-        self._leaving[topic] += 1
+    def leave(self, topic: str, count: int = 1) -> None:
+        """Count a message that waits no more; -1 for one that takes another one back."""
+        self._leaving[topic] += count
 
     def settle(self) -> None:
         """Take what has left as gone: its second is done."""

@@ -2,8 +2,9 @@
 
 from array import array
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 
-from aerobee.storage.features.timers.codecs import Unit
+from aerobee.storage.features.timers.codecs import PRECISION_MS, Unit
 
 
 class DueSecond:
@@ -11,12 +12,12 @@ class DueSecond:
 
     Eight bytes for each. `units` are read from the last to the first, in steps of `read`, and what
     arrives meanwhile comes behind them. `deletes` are the keys of messages that are not wanted any
-    more.
+    more, with the topics for which each was counted.
     """
 
     def __init__(self, time_s: int, units: Iterator[Unit]) -> None:
         self.time_s = time_s
-        self.deletes: set[str] = set()
+        self.deletes: dict[str, list[str]] = {}
         self.rolls: set[int] = set()  # places of those that are due later
         self.pending = 0
         self._units: Iterator[Unit] | None = units
@@ -24,6 +25,7 @@ class DueSecond:
         self._found: list[array[int]] = [array("q"), array("q")]
         self._came: list[tuple[int, int]] = []
         self._places: dict[int, array[int]] = {}
+        self._dues: list[int] = []  # a heap of what `_places` has
         self._taken: dict[int, int] = {}
         self.was_delivered = False
 
@@ -49,6 +51,10 @@ class DueSecond:
             take(unit)
             self._unit = None
 
+    def may_be(self, due_ms: int) -> bool:
+        """Whether a time lies in this second; not so: a late message, or a flipped bit."""
+        return 0 < due_ms - self.time_s * PRECISION_MS <= PRECISION_MS
+
     def found(self, due_ms: int, position: int) -> None:
         """Take a message that `read` has come upon."""
         self._found[0].append(due_ms)
@@ -60,6 +66,23 @@ class DueSecond:
             self._put(due_ms, position)
         else:
             self._came.append((due_ms, position))
+
+    def unwanted(self, key: str, topic: str) -> None:
+        """Take note of a message that takes another one back, and of the topic it was sent to."""
+        self.deletes.setdefault(key, []).append(topic)
+
+    def is_counted_off(self, key: str | None) -> bool:
+        """Whether a message with that key has been counted off already; each count is for one."""
+        topics = self.deletes.get(key or "")
+        if topics:
+            topics.pop()
+            return True
+        return False
+
+    def counted_off(self) -> Iterator[str]:
+        """Yield the topics for which was counted off what was not there."""
+        for topics in self.deletes.values():
+            yield from topics
 
     def _order(self) -> None:
         dues, positions = self._found
@@ -74,16 +97,29 @@ class DueSecond:
         places = self._places.get(due_ms)
         if places is None:
             places = self._places[due_ms] = array("q")
+            heappush(self._dues, due_ms)
         places.append(position)
         self.pending += 1
 
-    def due_until(self, now_ms: int) -> list[int]:
-        """Return the milliseconds up to now that have messages, in order."""
-        return sorted(due_ms for due_ms in self._places if due_ms <= now_ms)
+    def due_until(self, now_ms: int, count: int) -> list[int]:
+        """Return the first milliseconds up to now that have messages, in order.
+
+        There can be very many: where the clock was set back one second holds what is due before it.
+        """
+        dues: list[int] = []
+        while len(dues) < count and self._dues and self._dues[0] <= now_ms:
+            due_ms = heappop(self._dues)
+            if due_ms in self._places and due_ms not in dues[-1:]:
+                dues.append(due_ms)
+        for due_ms in dues:
+            heappush(self._dues, due_ms)
+        return dues
 
     def first_ms(self) -> int | None:
         """Return when the next message is due."""
-        return min(self._places, default=None)
+        while self._dues and self._dues[0] not in self._places:
+            heappop(self._dues)
+        return self._dues[0] if self._dues else None
 
     def due(self, due_ms: int, count: int) -> "array[int]":
         """Return the first places of a millisecond, those that `delivered` has not taken off."""

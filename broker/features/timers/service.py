@@ -9,30 +9,34 @@ What is due is stored in slices, one for each turn of the loop, and each message
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final, Protocol
 
 import msgspec
 
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.features.timers.counts import TimingCounts
-from aerobee.broker.features.timers.intake import as_waiting, due_of, waiting
-from aerobee.broker.features.timers.outgoing import DueMessages, Undeliverable, key_of, topic_of
+from aerobee.broker.features.timers.intake import as_waiting, waiting
+from aerobee.broker.features.timers.outgoing import (
+    DueMessages,
+    Undeliverable,
+    count_of,
+    key_of,
+    topic_of,
+)
+from aerobee.broker.features.timers.reading import SlotReader
 from aerobee.broker.features.timers.records import ColdRecord, WaitingRecords
 from aerobee.broker.features.timers.second import DueSecond
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.parts import Writing
-from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.errors import LogBusy, StoreError
-from aerobee.storage.features.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
+from aerobee.storage.features.timers.codecs import PRECISION_MS
 from aerobee.storage.features.timers.index import TimerIndex, Waiting
 
 log = logging.getLogger(__name__)
 
 SLICE_MESSAGES: Final = 100  # per turn of the loop, some milliseconds
 SLICE_BYTES: Final = 1 << 20
-READ_UNITS: Final = 500  # of a slot, per turn
 TAKEN_IN: Final = 100  # messages of the queue that have no slot yet, per turn
 LEAD_MS: Final = 1500  # so long before its second a slot is read
 LOOK_INTERVAL_MS: Final = 1000  # while messages wait: the clock may be set
@@ -82,6 +86,7 @@ class TimerService:
         self._queues = writing.queues
         self._outgoing = DueMessages(writing, time.now_ms)
         self.index = TimerIndex(store, keys.mapped_file_size_timer_log, keys.timer_roll_window_slot)
+        self._reading = SlotReader(self.index, self._records)
         self.counts = TimingCounts(time.now_ms)
         self._seconds: dict[int, DueSecond] = {}
         self._timer: TimerCall | None = None
@@ -152,8 +157,7 @@ class TimerService:
             return self._wake_at(self._near_ms(time_s))
         rolled = time_s < message.out_s
         if key is not None and not rolled:
-            second.deletes.add(key)
-            return
+            return second.unwanted(key, topic)
         due = at_ms + PRECISION_MS if rolled else message.due_ms
         if rolled:
             second.rolls.add(message.position)
@@ -196,13 +200,14 @@ class TimerService:
     def _step(self) -> int | None:
         """Take in, deliver, read; return after how many ms to come back, None: nothing waits."""
         self._records.look_again()
-        more = self._take_in()
+        if self._take_in():
+            return 0  # one of the others may take back what is due
         now_ms = self.now_ms()
         self._move_on(now_ms)
         wait_ms = self._deliver_first(now_ms)
         if wait_ms == 0:
             return 0
-        if self._read_slots(now_ms) or more:
+        if self._read_slots(now_ms):
             return 0
         if wait_ms is None and self.index.behind:
             return LOOK_INTERVAL_MS
@@ -248,6 +253,8 @@ class TimerService:
                 return
             if now_s <= first_s or index.read_s != first_s:
                 return
+            for topic in second.counted_off():
+                self.counts.leave(topic, -1)
             del self._seconds[first_s]
             following = index.wheel.next_used(first_s + 1)
             index.advance(now_s if following is None else min(following, now_s))
@@ -272,26 +279,12 @@ class TimerService:
                 return False
             second = self._seconds.get(found)
             if second is None:
-                second = self._seconds[found] = DueSecond(found, self.index.chain(found))
+                second = self._seconds[found] = self._reading.begin(found)
             if not second.is_read:
-                second.read(READ_UNITS, partial(self._read_unit, second))
+                self._reading.read(second)
                 return True
             before, time_s = second, found + 1
         return False
-
-    def _read_unit(self, second: DueSecond, unit: Unit) -> None:
-        """Take a unit of a slot into memory; what only its record says is looked up there."""
-        if unit.magic & ROLL:
-            second.rolls.add(unit.position)
-            second.found((second.time_s + 1) * PRECISION_MS, unit.position)
-        elif unit.magic & DELETE:
-            if (record := self._records.get(unit.position)) is not None:
-                key = parse_properties(record.properties).get(Property.TIMER_DEL_UNIQKEY)
-                second.deletes.update(() if key is None else (key,))
-        elif unit.due_ms:
-            second.found(unit.due_ms, unit.position)
-        elif (record := self._records.get(unit.position)) is not None:
-            second.found(due_of(record), unit.position)
 
     def _take_in(self) -> bool:
         """Give slots to messages of the queue that have none; whether there are more.
@@ -328,7 +321,7 @@ class TimerService:
         messages, bytes_left, wait_ms = SLICE_MESSAGES, SLICE_BYTES, None
         stored: list[tuple[int, int]] = []
         try:
-            for due in second.due_until(now_ms):
+            for due in second.due_until(now_ms, messages):
                 count, places = 0, second.due(due, messages)
                 try:
                     for position in places:
@@ -370,25 +363,26 @@ class TimerService:
         record = self._records.get(position)
         if record is None:
             return 0
-        outgoing, topic = self._outgoing, ""
+        outgoing, counts = self._outgoing, self.counts
         if record.queue_offset in self.index.done:  # before the last start
-            self.counts.leave(topic_of(record))
+            counts.leave(topic_of(record), count_of(record))
             return 0
-        if second.deletes and key_of(record) in second.deletes:
+        if second.deletes and (key := key_of(record)) in second.deletes:
+            if not second.is_counted_off(key):
+                counts.leave(topic_of(record), count_of(record))
             return 0
         try:
             if position in second.rolls:
-                due, properties = outgoing.roll(record)
-                self.arrived(due, properties)
-                topic = properties.get(Property.REAL_TOPIC, "")
+                self.arrived(*outgoing.roll(record))
+                counts.leave(topic_of(record), count_of(record))
             else:
-                topic = outgoing.deliver(record)
+                counts.leave(outgoing.deliver(record))
         except Undeliverable as error:
             log.error("timer_message_dropped offset=%d position=%d reason=%r",
                       record.queue_offset, position, str(error))  # fmt: skip
+            counts.leave(topic_of(record), count_of(record))
             return 0
         self.delivered += 1
-        self.counts.leave(topic)
         return len(record.body) + len(record.properties)
 
     def _tell_refused(self, error: StoreError) -> None:

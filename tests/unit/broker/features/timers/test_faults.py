@@ -4,8 +4,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.disks.logs import bodies
+from support.disks.logs import NOW_MS, bodies
 from support.features.timers import Timers
+
+from aerobee.broker.features.timers.service import TAKEN_IN
+from aerobee.storage.layout import TIMER_LOG
+from aerobee.storage.features.timers.codecs import UNIT_BYTES
 
 DAY_MS = 24 * 3_600_000
 
@@ -37,6 +41,67 @@ async def test_a_clock_set_far_back(tmp_path: Path, back_ms: int, killed: bool) 
     assert bodies(timers.store, "T") == [b"a", b"b", b"c"]
     timers.clock.advance(10_000)
     assert bodies(timers.store, "T") == [b"a", b"b", b"c", b"d"]
+    timers.stop()
+
+
+async def test_what_was_taken_back_before_a_kill_stays_away(tmp_path: Path) -> None:
+    """However many messages the last note does not know, and though all are due at the start."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 1500)
+    await timers.save()
+    for number in range(5 * TAKEN_IN):
+        timers.send(b"%d" % number, 2500)
+    out = (NOW_MS + 1499) // 1000 * 1000
+    timers.send(b"a", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="a")
+    timers.die()
+    timers.clock.wall_ms += 60_000
+    timers.begin()
+    timers.clock.advance(5000)
+    found = bodies(timers.store, "T")
+    assert b"a" not in found and len(found) == len(set(found)) == 5 * TAKEN_IN
+    timers.stop()
+
+
+@pytest.mark.parametrize("wrong", [1 << 62, -1, 1 << 40, 5])
+async def test_a_time_that_is_damaged_is_taken_from_the_record(tmp_path: Path, wrong: int) -> None:
+    """A unit's own time lies in its second; another one would hold all others back, or be early."""
+    timers = Timers(tmp_path)
+    for number in range(3):
+        timers.send(b"%d" % number, 20_100 + 1000 * number)
+    await timers.save()
+    timers.die()
+    (path,) = (tmp_path / TIMER_LOG).iterdir()
+    data = bytearray(path.read_bytes())
+    due_at = UNIT_BYTES - 8
+    data[due_at : due_at + 8] = wrong.to_bytes(8, "big", signed=True)
+    path.write_bytes(data)
+    timers.begin()
+    timers.clock.advance(20_099)
+    assert bodies(timers.store, "T") == []
+    timers.clock.advance(1)
+    assert bodies(timers.store, "T") == [b"0"]
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"0", b"1", b"2"]
+    timers.stop()
+
+
+async def test_counts_are_right_whatever_is_taken_back(tmp_path: Path) -> None:
+    """Twice, what was never there, and what is put aside once more on its way."""
+    timers = Timers(tmp_path, timer_roll_window_slot=6)
+    timers.send(b"a", 3500)
+    timers.send(b"b", 3600)
+    out = (NOW_MS + 3499) // 1000 * 1000
+    for key in ("a", "a", "never"):
+        timers.send(b"x", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY=key)
+    timers.send(b"far", 20_345)
+    out = (NOW_MS + 20_344) // 1000 * 1000
+    timers.send(b"y", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="far")
+    timers.clock.advance(10_000)
+    timers.die()
+    timers.begin()
+    timers.clock.advance(30_000)
+    assert bodies(timers.store, "T") == [b"b"]
+    assert timers.service.counts.current() == {"T": 0} and timers.service.index.waiting == 0
     timers.stop()
 
 
