@@ -14,6 +14,7 @@ from aerobee.remoting.words import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from aerobee.storage.errors import MessageTooLarge
 
 QUEUE_ID_MAX: Final = 32_767
+_DELETES: Final = Property.TIMER_DEL_UNIQKEY.encode()
 
 
 class Undeliverable(Exception):
@@ -37,6 +38,8 @@ class DueMessages:
         One that takes another one back is not delivered.
         """
         properties = record.properties
+        if _DELETES in properties and count_of(record) < 0:
+            raise Undeliverable("it takes another one back")
         topic = find_property(properties, Property.REAL_TOPIC) or ""
         text = find_property(properties, Property.REAL_QID) or ""
         if not (text.isascii() and text.isdecimal() and int(text[:6]) <= QUEUE_ID_MAX):

@@ -1,16 +1,27 @@
-"""Reading a slot: its units from the timer log, before its second begins."""
+"""Reading a slot: its units from the timer log, before its second begins.
 
+Units have no checksum. Where there are not as many as the slot counts, or one leads to no message,
+bits have flipped: then the timers' queue is swept for what else waits for that second.
+"""
+
+import logging
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from aerobee.broker.features.timers.intake import due_of
 from aerobee.broker.features.timers.records import WaitingRecords
 from aerobee.broker.features.timers.second import DueSecond
+from aerobee.broker.features.timers.times import due_ms
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.storage.features.timers.codecs import DELETE, PRECISION_MS, ROLL, Unit
 from aerobee.storage.features.timers.index import TimerIndex
+from aerobee.storage.features.timers.marks import marked_offset
+
+log = logging.getLogger(__name__)
 
 READ_UNITS: Final = 500  # of a slot, per turn
+_SWEPT: Final = 0  # magic of what is no unit of the timer log: only the record says what it is
 
 
 class SlotReader:
@@ -22,23 +33,67 @@ class SlotReader:
 
     def begin(self, time_s: int) -> DueSecond:
         """Return a second of which nothing has been read."""
-        return DueSecond(time_s, self._index.chain(time_s))
+        slot = self._index.wheel.slot(time_s)
+        missing = None if slot is None or slot.magic else slot.count
+        return DueSecond(time_s, self._index.chain(time_s), missing)
 
     def read(self, second: DueSecond) -> None:
         """Read a step. Raises ColdRecord; what was not read is read by the next step."""
         second.read(READ_UNITS, partial(self._take, second))
+        if second.is_read and second.missing != 0:
+            self.doubt(second)
+
+    def doubt(self, second: DueSecond) -> None:
+        """Read a second by the timers' queue, too, once: its slot does not lead to all of it."""
+        if not second.is_swept:
+            log.error("timer_slot_damaged second=%d missing=%s", second.time_s, second.missing)
+            second.known = {unit.position for unit in self._index.chain(second.time_s)}
+            second.sweep(self._swept(second.time_s))
+
+    def _swept(self, time_s: int) -> Iterator[Unit]:
+        for position, size in self._index.queued(time_s):
+            yield Unit(-1, _SWEPT, 0, 0, position, size)
 
     def _take(self, second: DueSecond, unit: Unit) -> None:
         """Take a unit of a slot into memory; what only its record says is looked up there."""
+        if unit.magic == _SWEPT:
+            return self._look(second, unit.position)
         if unit.magic & ROLL:
             second.rolls.add(unit.position)
             second.found((second.time_s + 1) * PRECISION_MS, unit.position)
         elif unit.magic & DELETE:
-            if (record := self._records.get(unit.position)) is not None:
-                properties = parse_properties(record.properties)
-                if (key := properties.get(Property.TIMER_DEL_UNIQKEY)) is not None:
-                    second.unwanted(key, properties.get(Property.REAL_TOPIC, ""))
+            self._take_delete(second, unit.position)
         elif second.may_be(unit.due_ms):
             second.found(unit.due_ms, unit.position)
         elif (record := self._records.get(unit.position)) is not None:
             second.found(due_of(record), unit.position)
+        if second.missing is not None and not second.is_swept:
+            second.missing -= -1 if unit.magic & DELETE else 1
+
+    def _take_delete(self, second: DueSecond, position: int) -> None:
+        if (record := self._records.get(position)) is not None:
+            properties = parse_properties(record.properties)
+            if (key := properties.get(Property.TIMER_DEL_UNIQKEY)) is not None:
+                second.unwanted(key, properties.get(Property.REAL_TOPIC, ""))
+            else:  # a flipped bit says that it does
+                second.found(due_of(record), position)
+
+    def _look(self, second: DueSecond, position: int) -> None:
+        """Take a message of the timers' queue that waits for this second and is not known yet."""
+        if (record := self._records.get(position)) is None:
+            return
+        properties = parse_properties(record.properties)
+        if (before := marked_offset(record.properties)) is not None:
+            second.rolled.add(before)
+        if record.queue_offset in second.rolled or position in second.known:
+            return
+        try:
+            out, due = due_ms(properties, record.store_timestamp)
+        except ValueError:
+            return
+        if out // PRECISION_MS != second.time_s:
+            return
+        if (key := properties.get(Property.TIMER_DEL_UNIQKEY)) is not None:
+            second.unwanted(key, properties.get(Property.REAL_TOPIC, ""))
+        else:
+            second.found(due, position)

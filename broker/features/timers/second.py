@@ -15,8 +15,9 @@ class DueSecond:
     more, with the topics for which each was counted.
     """
 
-    def __init__(self, time_s: int, units: Iterator[Unit]) -> None:
+    def __init__(self, time_s: int, units: Iterator[Unit], missing: int | None = None) -> None:
         self.time_s = time_s
+        self.missing = missing  # how many its slot counts that were not read, None: not known
         self.deletes: dict[str, list[str]] = {}
         self.rolls: set[int] = set()  # places of those that are due later
         self.pending = 0
@@ -28,6 +29,9 @@ class DueSecond:
         self._dues: list[int] = []  # a heap of what `_places` has
         self._taken: dict[int, int] = {}
         self.was_delivered = False
+        self.is_swept = False
+        self.known: set[int] = set()  # places that a sweep is to leave out
+        self.rolled: set[int] = set()  # offsets of which a sweep has met what they became
 
     @property
     def is_read(self) -> bool:
@@ -50,6 +54,10 @@ class DueSecond:
             self._unit = unit
             take(unit)
             self._unit = None
+
+    def sweep(self, units: Iterator[Unit]) -> None:
+        """Have more read: of what the slot's own units do not lead to."""
+        self._units, self.is_swept = units, True
 
     def may_be(self, due_ms: int) -> bool:
         """Whether a time lies in this second; not so: a late message, or a flipped bit."""

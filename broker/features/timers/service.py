@@ -362,6 +362,8 @@ class TimerService:
         """
         record = self._records.get(position)
         if record is None:
+            if position >= self._store.commit_log.begin:
+                self._reading.doubt(second)
             return 0
         outgoing, counts = self._outgoing, self.counts
         if record.queue_offset in self.index.done:  # before the last start

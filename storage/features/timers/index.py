@@ -136,8 +136,10 @@ class TimerIndex:
         mine = there if there.time_s == time_s and self.wheel.uses(time_s) else None
         place = self._append(message, magic, time_s, now_s, mine.last if mine else -1)
         step = -1 if message.is_delete else 1
-        first, count = (mine.first, mine.count + step) if mine else (place, step)
-        self.wheel.put(Slot(time_s, first, place, count))
+        first, count, magic = (place, step, 0) if mine is None else (
+            mine.first if mine.first >= 0 else place, mine.count + step, mine.magic
+        )  # fmt: skip
+        self.wheel.put(Slot(time_s, first, place, count, magic))
         self.waiting += step
         return time_s
 
@@ -154,10 +156,33 @@ class TimerIndex:
         return place
 
     def chain(self, time_s: int) -> Iterator[Unit]:
-        """Yield the units of a second, the last one first."""
-        slot = self.wheel.slot(time_s)
+        """Yield the units of a second, the last one first, up to one that is not of it.
+
+        See `slot`: there are as many as it counts, else the files are damaged.
+        """
+        slot, before = self.wheel.slot(time_s), self._store.commit_log.position
         for _, unit in self._linked(slot.last if slot is not None else -1):
+            if unit.time_s != time_s or unit.position >= before:
+                return
+            before = unit.position
             yield unit
+
+    def queued(self, time_s: int) -> Iterator[tuple[int, int]]:
+        """Yield position and size of each message that may wait for a second, the last one first.
+
+        By the timers' queue, whatever wheel and timer log say; from where the slot's first unit is.
+        """
+        queue, slot = self._store.find_queue(TIMER_TOPIC, 0), self.wheel.slot(time_s)
+        first = None if slot is None or slot.magic else self.log.unit(slot.first)
+        is_sound = first is not None and first.time_s == time_s and first.previous < 0
+        begin = first.position if first is not None and is_sound else 0
+        if queue is None:
+            return
+        for offset in range(min(self.next_offset, queue.max_offset) - 1, queue.min_offset - 1, -1):
+            position, size, _ = queue.entry(offset)
+            if position < begin:
+                return
+            yield position, size
 
     def _linked(self, place: int) -> Iterator[tuple[int, Unit]]:
         while place >= 0 and (unit := self.log.unit(place)) is not None:
@@ -169,8 +194,8 @@ class TimerIndex:
     def advance(self, to_s: int) -> None:
         """Take every second before one as done; what was delivered is in the log."""
         while (time_s := self.wheel.next_used(self.read_s)) is not None and time_s < to_s:
-            slot = self.wheel.there(time_s)
-            self.waiting -= slot.count
+            slot = self.wheel.slot(time_s)
+            self.waiting -= slot.count if slot is not None else 0
             self.wheel.done(time_s)
         self.read_s = self.wheel.begin_s = to_s
         if to_s > self.done_until_s:

@@ -47,9 +47,14 @@ def delivered_between(store: MessageStore, begin: int, end: int) -> tuple[set[in
     return found, until_ms // PRECISION_MS
 
 
+def marked_offset(properties: bytes) -> int | None:
+    """Return which of the messages that waited a record's properties name, None if none."""
+    match = _VALUE.fullmatch(find_property(properties, DELIVERED_PROPERTY) or "")
+    return None if match is None else int(match[1])
+
+
 def _delivered(record: Scanned) -> int | None:
-    match = _VALUE.fullmatch(find_property(record.properties, DELIVERED_PROPERTY) or "")
-    if match is None:
+    if (offset := marked_offset(record.properties)) is None:
         return None
     own = find_property(record.properties, Property.REAL_TOPIC)
-    return int(match[1]) if record.topic in (own, TIMER_TOPIC) else None
+    return offset if record.topic in (own, TIMER_TOPIC) else None

@@ -1,5 +1,6 @@
 """The file `timerwheel`: for each second its slot, of which memory has those that changed."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,12 @@ from aerobee.storage.features.timers.codecs import (
     slot_index,
 )
 
+log = logging.getLogger(__name__)
+
 STEP_BYTES: Final = 1 << 20
+DOUBTED: Final = 1
+"""As `magic` of a slot, which RocketMQ does not use: not all that waits there is in its chain."""
+
 _EMPTY: Final = bytes(SLOT_BYTES)
 
 
@@ -43,12 +49,18 @@ class Wheel:
         self._used = bytearray(SLOTS)
         self.begin_s = from_s
         self._changed = dict(changed)
-        waiting = 0
+        waiting, damaged = 0, dict[int, bytes]()
         for index, data in self._slots():
             slot = decode_slot(data)
+            if slot.time_s > 0 and slot_index(slot.time_s) != index:  # no second has it there
+                time_s = from_s + (index - from_s) % SLOTS
+                log.error("timer_slot_damaged second=%d says=%d", time_s, slot.time_s)
+                slot = Slot(time_s, -1, -1, 0, DOUBTED)
+                damaged[index] = encode_slot(slot)
             if from_s <= slot.time_s < from_s + SLOTS and slot_index(slot.time_s) == index:
                 self._used[index] = 1
                 waiting += slot.count
+        self._changed |= damaged
         return waiting
 
     def slot(self, time_s: int) -> Slot | None:

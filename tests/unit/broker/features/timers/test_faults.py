@@ -1,5 +1,6 @@
 """What goes wrong around messages that wait: clocks, flipped bits, doubled recalls, new limits."""
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -8,8 +9,8 @@ from support.disks.logs import NOW_MS, bodies
 from support.features.timers import Timers
 
 from aerobee.broker.features.timers.service import TAKEN_IN
-from aerobee.storage.layout import TIMER_LOG
-from aerobee.storage.features.timers.codecs import UNIT_BYTES
+from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, file_name
+from aerobee.storage.features.timers.codecs import CHECK_BYTES, SLOT_BYTES, UNIT_BYTES, slot_index
 
 DAY_MS = 24 * 3_600_000
 
@@ -115,3 +116,78 @@ async def test_a_smaller_limit_drops_nothing_that_waits(tmp_path: Path) -> None:
     timers.clock.advance(5000)
     assert bodies(timers.store, "T") == [b"a" * 2000]
     timers.stop()
+
+
+@pytest.mark.parametrize("first", [0, 3])
+async def test_a_unit_that_is_damaged_loses_nothing(tmp_path: Path, first: int) -> None:
+    """Each field of a unit, flipped: the timers' queue has the messages all the same."""
+    for at in range(first, UNIT_BYTES - 8, 4):
+        timers = Timers(tmp_path / str(at))
+        for number in range(4):
+            timers.send(b"%d" % number, 20_100 + number)
+        timers.send(b"gone", 20_900)
+        out = (NOW_MS + 20_899) // 1000 * 1000
+        timers.send(b"x", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="gone")
+        timers.send(b"later", 30_000)
+        await timers.save()
+        timers.die()
+        _flip(tmp_path / str(at) / TIMER_LOG / file_name(0), 2 * UNIT_BYTES + at, 1 << at % 7)
+        timers.begin()
+        timers.clock.advance(20_099)
+        assert bodies(timers.store, "T") == []
+        timers.clock.advance(40_000)
+        found = Counter(bodies(timers.store, "T"))
+        assert found == Counter([b"0", b"1", b"2", b"3", b"later"]), (at, found)
+        timers.stop()
+
+
+@pytest.mark.parametrize("first", [0, 3])
+async def test_a_slot_that_is_damaged_loses_nothing(tmp_path: Path, first: int) -> None:
+    """Each of its bytes, also when more comes for its second after a start, and another start."""
+    out_s = (NOW_MS + 20_100) // 1000
+    for at in range(first, SLOT_BYTES, 4):
+        timers = Timers(tmp_path / str(at))
+        for number in range(4):
+            timers.send(b"%d" % number, 20_100 + number)
+        timers.send(b"later", 30_000)
+        await timers.save()
+        timers.send(b"last", 31_000)
+        await timers.save()
+        timers.die()
+        _flip(tmp_path / str(at) / TIMER_WHEEL, slot_index(out_s) * SLOT_BYTES + at, 1 << at % 7)
+        timers.begin()
+        timers.send(b"4", 20_104)
+        await timers.save()
+        timers.send(b"5", 20_105)
+        await timers.save()
+        timers.die()
+        timers.begin()
+        timers.clock.advance(60_000)
+        found = bodies(timers.store, "T")
+        assert sorted(found) == [b"0", b"1", b"2", b"3", b"4", b"5", b"last", b"later"], at
+        timers.stop()
+
+
+async def test_a_check_with_a_flipped_bit_loses_nothing(tmp_path: Path) -> None:
+    """In whichever of its numbers: the note says how it was."""
+    for at in range(1, CHECK_BYTES, 5):
+        timers = Timers(tmp_path / str(at))
+        timers.send(b"a", 2000)
+        timers.send(b"b", 20_000)
+        await timers.save()
+        timers.clock.advance(3000)
+        await timers.save()
+        timers.die()
+        _flip(tmp_path / str(at) / TIMER_CHECK, at, 0x10)
+        timers.begin()
+        timers.clock.advance(60_000)
+        assert bodies(timers.store, "T") == [b"a", b"b"], at
+        timers.stop()
+
+
+def _flip(path: Path, at: int, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ bit]))
