@@ -144,8 +144,8 @@ class TimerService:
         """Put a message into its slot, and into its second if that is read."""
         try:
             time_s = self.index.add(message, now_ms // PRECISION_MS)
-        except LookupError:
-            return self._schedule(0)
+        except LookupError:  # what is before it may be held back, for long
+            return self._wake_at(now_ms + LOOK_INTERVAL_MS)
         self.on_changed()
         if time_s is None:
             return

@@ -129,6 +129,10 @@ class TimerRecovery:
         if check.read_ms > 0 and index.log.end >= check.log_position:
             index.next_offset = max(index.next_offset, check.queue_offset)
         index.position = self._position_at(check.read_ms)
+        queue = self._store.find_queue(TIMER_TOPIC, 0)
+        if queue is not None and queue.min_offset <= index.next_offset < queue.max_offset:
+            # of those behind it, some may have been put aside once more long ago
+            index.position = min(index.position, queue.entry(index.next_offset)[0])
 
     def _sound_units(self) -> Iterator[tuple[int, Unit]]:
         """Yield the units that the log bears out; the timer log ends behind the last of them.

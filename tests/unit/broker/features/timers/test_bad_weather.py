@@ -4,6 +4,7 @@ import errno
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from support.features.timers import Timers
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, TIMERS
+
+DAY_MS = 24 * 3_600_000
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -102,4 +105,56 @@ async def test_files_that_are_gone_are_made_again(tmp_path: Path, lost: tuple[st
     timers.clock.advance(20_000)
     found = Counter(bodies(timers.store, "T"))
     assert len(found) == 60 and set(found.values()) == {1}
+    timers.stop()
+
+
+@pytest.mark.parametrize(
+    "lost", [(TIMERS,), (TIMERS, TIMER_LOG, TIMER_WHEEL),
+             (TIMERS, TIMER_LOG, TIMER_WHEEL, TIMER_CHECK)],
+)  # fmt: skip
+async def test_what_was_rolled_comes_once_without_files(
+    tmp_path: Path, lost: tuple[str, ...]
+) -> None:
+    """Though it was put aside once more where the log has been written for long since."""
+    timers = Timers(tmp_path, timer_roll_window_slot=6)
+    timers.send(b"a", 60_000)
+    for _ in range(20):
+        timers.clock.advance(2000)
+        timers.send(b"f" * 200_000, 0, UNIQ_KEY="f")
+        await timers.save()
+    timers.die()
+    for name in lost:
+        path = tmp_path / name
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            file.unlink()
+    timers.begin()
+    timers.clock.advance(30_000)
+    assert [body for body in bodies(timers.store, "T") if len(body) == 1] == [b"a"]
+    timers.stop()
+
+
+async def test_what_is_held_back_for_weeks_costs_nothing(tmp_path: Path) -> None:
+    """A message whose slot is not free yet waits for that without a spinning loop."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 1000)
+    timers.keys = timers.keys.model_copy(update={"timer_stop_dequeue": True})
+    timers.clock.wall_ms += 20 * DAY_MS
+    timers.clock.advance(2000)
+    timers.send(b"b", 2 * DAY_MS)
+    steps = 0
+
+    def counted(step: Callable[[], int | None] = timers.service._step) -> int | None:
+        nonlocal steps
+        steps += 1
+        assert steps < 20
+        return step()
+
+    timers.service._step = counted  # type: ignore[method-assign]
+    timers.clock.advance(5000)
+    timers.keys = timers.keys.model_copy(update={"timer_stop_dequeue": False})
+    timers.clock.advance(2000)
+    assert bodies(timers.store, "T") == [b"a"]
+    timers.clock.wall_ms += 2 * DAY_MS
+    timers.clock.advance(2000)
+    assert bodies(timers.store, "T") == [b"a", b"b"]
     timers.stop()
