@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.disk.replacing import replace_file
 from aerobee.storage.features.timers.codecs import (
@@ -180,6 +181,8 @@ class TimerIndex:
             return
         for offset in range(min(self.next_offset, queue.max_offset) - 1, queue.min_offset - 1, -1):
             position, size, _ = queue.entry(offset)
+            if size == BLANK_SIZE:
+                continue  # the log has lost it
             if position < begin:
                 return
             yield position, size

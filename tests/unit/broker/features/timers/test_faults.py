@@ -9,6 +9,8 @@ from support.disks.logs import NOW_MS, bodies
 from support.features.timers import Timers
 
 from aerobee.broker.features.timers.service import TAKEN_IN
+from aerobee.remoting.message.layout import BLANK_SIZE
+from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, file_name
 from aerobee.storage.features.timers.codecs import CHECK_BYTES, SLOT_BYTES, UNIT_BYTES, slot_index
 
@@ -191,3 +193,20 @@ def _flip(path: Path, at: int, bit: int) -> None:
         (byte,) = file.read(1)
         file.seek(at)
         file.write(bytes([byte ^ bit]))
+
+
+async def test_a_damaged_unit_and_a_damaged_log(tmp_path: Path) -> None:
+    """What the log has lost of the timers' queue hides nothing that lies before it."""
+    timers = Timers(tmp_path)
+    for number in range(8):
+        timers.send(b"%d" % number, 20_100 + number)
+    await timers.save()
+    timers.die()
+    _flip(tmp_path / TIMER_LOG / file_name(0), 3 * UNIT_BYTES + 4, 1)
+    timers.begin()
+    queue = timers.store.find_queue(TIMER_TOPIC, 0)
+    assert queue is not None
+    queue.put(5, 0, BLANK_SIZE, 0)  # as recovery does for records that are damaged
+    timers.clock.advance(60_000)
+    assert sorted(bodies(timers.store, "T")) == [b"%d" % number for number in range(8)]
+    timers.stop()
