@@ -93,6 +93,7 @@ class TimerService:
         self._wake_ms = 0
         self._held: TimerCall | None = None  # until the time after the start is over
         self._stopped = True
+        self._first_in = 0  # messages before this offset come into their slots first of all
         self.on_changed: Callable[[], None] = lambda: None  # there is something to write
         self.enqueued = 0
         self.delivered = 0
@@ -104,8 +105,7 @@ class TimerService:
         self._stopped = False
         if (held_ms := self._settings().disappear_time_after_start) > 0:
             self._held = self._call_later(held_ms / 1000, self._release)
-        if self.index.used and (self.index.behind or self.index.wheel.next_used(self.index.read_s)):
-            self._schedule(0)
+        self.look_again()
 
     def stop(self) -> None:
         """Deliver nothing more."""
@@ -125,8 +125,9 @@ class TimerService:
         return second if second is not None and second.was_delivered else None
 
     def look_again(self) -> None:
-        """Take settings that were changed."""
+        """Take settings that were changed; what has no slot yet comes in before more goes out."""
         if self.index.used:
+            self._first_in = self.index.next_offset + self.index.behind
             self._schedule(0)
 
     def arrived(self, due: int, properties: dict[str, str]) -> None:
@@ -200,14 +201,15 @@ class TimerService:
     def _step(self) -> int | None:
         """Take in, deliver, read; return after how many ms to come back, None: nothing waits."""
         self._records.look_again()
-        if self._take_in():
+        more = self._take_in()
+        if more and self.index.next_offset < self._first_in:
             return 0  # one of the others may take back what is due
         now_ms = self.now_ms()
         self._move_on(now_ms)
         wait_ms = self._deliver_first(now_ms)
         if wait_ms == 0:
             return 0
-        if self._read_slots(now_ms):
+        if self._read_slots(now_ms) or more:
             return 0
         if wait_ms is None and self.index.behind:
             return LOOK_INTERVAL_MS
