@@ -59,3 +59,10 @@ class Placer(Protocol):
 
         Raises RequestError for properties that cannot be, and StoredBefore for what is there.
         """
+
+
+class LightPlacer(Placer, Protocol):
+    """Puts entries of messages into the light queues that they name."""
+
+    def names(self, properties: Mapping[str, str]) -> list[str]:
+        """Return the light queues that a message names; RequestError where that cannot be."""

@@ -1,6 +1,6 @@
 """Messages on their way into light queues: what they say is checked, and gets its offsets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final
 
@@ -54,12 +54,11 @@ class Dispatching:
         properties.pop(Property.INNER_MULTI_QUEUE_OFFSET, None)  # the broker alone says it
         if topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_PREFIX)) or topic == SCHEDULE_TOPIC:
             return None
-        if not (text := properties.get(Property.INNER_MULTI_DISPATCH)):
+        if not (names := self.names(properties)):
             return None
         if delay_level(properties):
             raise _illegal("a message with a delay cannot go into light queues: send it without")
-        names = list(dict.fromkeys(text.split(SEPARATOR)))
-        self._check(names)
+        self._require_room(names)
         light = [self._queues.get(name, LIGHT_QUEUE_ID) for name in names]
         try:
             for queue in light:
@@ -74,7 +73,11 @@ class Dispatching:
         tags_code = self._tags_code(join_properties(properties))
         return Elsewhere(own, tags_code, 0, lambda: self._dispatch(own, light, tags_code))
 
-    def _check(self, names: list[str]) -> None:
+    def names(self, properties: Mapping[str, str]) -> list[str]:
+        """Return the light queues that a message names; RequestError where that cannot be."""
+        if not (text := properties.get(Property.INNER_MULTI_DISPATCH)):
+            return []
+        names = list(dict.fromkeys(text.split(SEPARATOR)))
         for name in names:
             problem = topic_problem(name)
             if problem is None and not name.startswith(LIGHT_QUEUE_PREFIX):
@@ -83,6 +86,9 @@ class Dispatching:
                 problem = f"{name} is a topic, and no light queue"
             if problem is not None:
                 raise _illegal(f"{Property.INNER_MULTI_DISPATCH}: {problem}")
+        return names
+
+    def _require_room(self, names: list[str]) -> None:
         new = sum(self._store.find_queue(name, LIGHT_QUEUE_ID) is None for name in names)
         if not self._takes(new):
             raise RequestError(

@@ -25,7 +25,7 @@ class LightQueues(Feature):
             topics.is_listed,
             lambda: self._live.current.max_lmq_consume_queue_num,
         )
-        self.placer = self._dispatching
+        self.placer = parts.writing.light = self._dispatching
         topics.serves_light = self._dispatching.has_room
         self._offsets = LightOffsetsFile(parts.tables.offsets, parts.live.current.config_dir)
         self.files = (self._offsets.file,)

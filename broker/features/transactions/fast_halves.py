@@ -36,6 +36,7 @@ _UNUSUAL: Final = frozenset(
         Property.CLUSTER, Property.REAL_TOPIC, Property.REAL_QID, Property.TRANSACTION_ID,
         Property.TRANSACTION_CHECK_TIMES, Property.TRAN_PREPARED_QUEUE_OFFSET,
         Property.CHECK_IMMUNITY_TIME_IN_SECONDS,
+        Property.INNER_MULTI_DISPATCH, Property.INNER_MULTI_QUEUE_OFFSET,
     }
 )  # fmt: skip
 
@@ -153,6 +154,9 @@ class FastHalves:
         queue = self._queues.find(half.key.topic, half.queue_id)
         if queue is None or half.key.topic in SEND_FORBIDDEN:
             return False
+        text = data[text_at:]
+        if b"\x02INNER_MULTI_" in text or text.startswith(b"INNER_MULTI_"):
+            return False  # light queues
         stamp = Stamp(born_host, store_host).at(self._now_ms(), times, position)
         begun = self._log.position
         self._log.append(
@@ -162,7 +166,7 @@ class FastHalves:
             born_ms,
             stamp,
             body,
-            committed_text(data[text_at:]),
+            committed_text(text),
             tags_code,
         )
         queue.arrived_bytes += self._log.position - begun

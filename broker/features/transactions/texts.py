@@ -22,6 +22,11 @@ OP_PROPERTIES: Final = b"WAIT\x01true\x02TAGS\x01d\x02"
 OP_OFFSETS_MAX: Final = 4096
 """Offsets in one op message at most; a turn with more writes several."""
 
+_OWN: Final = (
+    Property.TRAN_PREPARED_QUEUE_OFFSET,
+    Property.TRANSACTION_CHECK_TIMES,
+    Property.INNER_MULTI_QUEUE_OFFSET,
+)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -32,7 +37,7 @@ def is_prepared(properties: Mapping[str, str]) -> bool:
 
 def make_half(properties: dict[str, str], topic: str, queue_id: int) -> None:
     """Change a message's properties into those of its half message; `queue_id` is where it goes."""
-    for name in (Property.TRAN_PREPARED_QUEUE_OFFSET, Property.TRANSACTION_CHECK_TIMES):
+    for name in _OWN:
         properties.pop(name, None)  # the broker's own: a program may have copied them
     properties[Property.REAL_TOPIC] = topic
     properties[Property.REAL_QID] = str(queue_id)

@@ -229,3 +229,32 @@ async def test_sync_flush_answers_when_the_disk_has_it(tmp_path: Path) -> None:
         assert await end(peer, half, COMMIT) == (0, "")
         log = broker.store.commit_log
         assert log.flushed_position == log.position
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+async def test_a_half_goes_into_light_queues_when_it_is_committed(
+    tmp_path: Path, *, oneway: bool
+) -> None:
+    """With offsets that the broker says: those that a sender has put there name others' places."""
+    light = {"enableLmq": "true", "enableMultiDispatch": "true"}
+    names = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b", "INNER_MULTI_QUEUE_OFFSET": "7,7"}
+    async with (
+        running_broker(tmp_path, **FAR, **light) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await end(peer, await begin(peer, b"plain"), COMMIT)
+        refused = await peer.request(half_command(b"x", INNER_MULTI_DISPATCH="T"))
+        assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+        rolled_back = await begin(peer, b"other", **names)
+        half = await begin(peer, b"hello", **names)
+        assert await end(peer, rolled_back, ROLLBACK) == (0, "")
+        assert broker.store.find_queue("%LMQ%a", 0) is None
+        await peer.send(encode_frame(end_command(half, COMMIT, oneway=oneway)))
+        await until(lambda: len(bodies(broker)) == 2, what="it is committed")
+        record = records(broker, "T")[1]
+        properties = parse_properties(record.properties)
+        assert properties["INNER_MULTI_QUEUE_OFFSET"] == "0,0"
+        for name in ("%LMQ%a", "%LMQ%b"):
+            queue = broker.store.find_queue(name, 0)
+            assert queue is not None and queue.max_offset == 1
+            assert queue.entry(0)[0] == record.position
