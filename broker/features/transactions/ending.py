@@ -78,7 +78,7 @@ class Endings:
         self._check(header, record, properties)
         key = key_of(properties)
         half = self.halves.find(key)
-        if half is None:
+        if half is None or record.position < half.begun:
             return self._again(key, outcome)
         return self._end_or_wait(request, half, record, outcome)
 
@@ -179,7 +179,7 @@ class Endings:
         """Try once more when log space had a moment to be prepared."""
         await asyncio.sleep(BUSY_WAIT_S)
         half = self.halves.find(key)
-        if half is None:
+        if half is None or record.position < half.begun:
             return self._again(key, outcome)
         try:
             ended = self._end(request, half, record, outcome)

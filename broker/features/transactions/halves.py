@@ -30,7 +30,8 @@ class Half(msgspec.Struct, gc=False):
 
     `offset` is of the half topic, `position` of the log; times are milliseconds since 1970.
     `immune_ms` is how long its sender wants no check, None without a wish; `first_offset` is where
-    it was before it moved on for that.
+    it was before it moved on for that. `begun` is the position of the transaction's first record,
+    where it is known: one of the same name that ended before that is another.
     """
 
     key: Key
@@ -42,6 +43,7 @@ class Half(msgspec.Struct, gc=False):
     checks: int = 0
     immune_ms: int | None = None
     first_offset: int | None = None
+    begun: int = 0
 
 
 class Waits(msgspec.Struct, frozen=True):
@@ -101,9 +103,12 @@ class OpenHalves:
         before = self._by_key.get(half.key)
         if before is not None:
             del self._by_offset[before.offset]
+            half.begun = before.begun
         else:
             self.by_topic[half.key.topic] = self.by_topic.get(half.key.topic, 0) + 1
             self._outcomes.pop(half.key, None)
+            if not half.checks and half.first_offset is None:
+                half.begun = half.position
         self._by_offset[half.offset] = self._by_key[half.key] = half
         self._put(half, now_ms, steady_ms)
         return before

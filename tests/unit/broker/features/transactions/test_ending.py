@@ -258,3 +258,30 @@ async def test_a_half_goes_into_light_queues_when_it_is_committed(
             queue = broker.store.find_queue(name, 0)
             assert queue is not None and queue.max_offset == 1
             assert queue.entry(0)[0] == record.position
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_late_end_leaves_a_later_transaction_of_its_name_alone(
+    tmp_path: Path, *, restarted: bool
+) -> None:
+    """A program that sends the same message again after a rollback; the first END comes twice."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        first = await begin(peer)
+        assert await end(peer, first, ROLLBACK) == (0, "")
+        second = await begin(peer)
+        assert second["queueOffset"] != first["queueOffset"]
+        if not restarted:
+            assert (await end(peer, first, ROLLBACK))[0] == 1
+            assert await end(peer, second, COMMIT) == (0, "")
+            assert bodies(broker) == [b"hello"]
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        if restarted:
+            assert (await end(peer, first, ROLLBACK))[0] == 1
+            assert await end(peer, second, COMMIT) == (0, "")
+        assert bodies(broker) == [b"hello"]
