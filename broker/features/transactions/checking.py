@@ -13,7 +13,7 @@ from typing import Final
 
 from aerobee.broker.features.transactions.asking import Asking
 from aerobee.broker.features.transactions.ending import DISCARDED, Endings
-from aerobee.broker.features.transactions.halves import Half, OpenHalves, Waits
+from aerobee.broker.features.transactions.halves import MOVE_ON_MS, Half, OpenHalves, Waits
 from aerobee.broker.features.transactions.ops import (
     BUSY_WAIT_S,
     REFUSED_WAIT_S,
@@ -31,7 +31,7 @@ from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
+from aerobee.storage.errors import LogBusy, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -174,10 +174,18 @@ class HalfChecks:
         if half.immune_ms is not None and now_ms - half.stored_ms < waited_ms:
             first = half.offset if half.first_offset is None else half.first_offset
             text = copied_text(record.properties, half.checks, first)
-            self._copy(record, text)
+            if len(text) > PROPERTIES_BYTES_MAX:
+                self._stay(half)
+            else:
+                self._copy(record, text)
             return
         text = copied_text(record.properties, half.checks + 1, None)
-        copy = self._copy(record, text)
+        if len(text) > PROPERTIES_BYTES_MAX:
+            half.checks += 1
+            self._stay(half)
+            copy = half
+        else:
+            copy = self._copy(record, text)
         self.counts[half.key.topic] += 1
         asked.append((copy, record))
 
@@ -188,11 +196,17 @@ class HalfChecks:
         except CorruptRecord:
             return None
 
+    def _stay(self, half: Half) -> None:
+        """Look at a half later whose properties leave no room for a copy's: another broker's.
+
+        Its checks are counted in memory.
+        """
+        wait_ms = self._halves.waits.next_ms if half.immune_ms is None else MOVE_ON_MS
+        self._halves.put_off(half, self._clock.steady_ms() + wait_ms)
+
     def _copy(self, record: Record, text: bytes) -> Half:
         """Store a half message at the end of its topic; the record before is over."""
         now_ms = self._clock.now_ms()
-        if len(text) > PROPERTIES_BYTES_MAX:
-            raise MessageTooLarge(f"its copy has properties of {len(text)} bytes")
         offset, position = self._append(HALF_TOPIC, record, text, now_ms)
         half = half_of(parse_properties(text), offset, position, record.born_timestamp, now_ms)
         before = self._halves.add(half, now_ms, self._clock.steady_ms())
@@ -205,6 +219,8 @@ class HalfChecks:
         """Put a half message where an administrator finds it."""
         self._topics.create_for_group(TRANS_CHECK_MAX_TIME_TOPIC, 1)
         text = copied_text(record.properties, half.checks, None)
+        if len(text) > PROPERTIES_BYTES_MAX:
+            text = record.properties
         self._append(TRANS_CHECK_MAX_TIME_TOPIC, record, text, self._clock.now_ms())
         self._endings.over(half, DISCARDED)
         log.warning("transaction_given_up group=%s topic=%s key=%s checks=%d",

@@ -24,11 +24,12 @@ from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
-from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.properties import join_properties, parse_properties
 from aerobee.remoting.message.record import decode_record
 
 SOON = {"transactionTimeOut": "50", "transactionCheckInterval": "100"}
@@ -200,3 +201,33 @@ async def test_who_wants_no_check_for_ever_is_given_up(
         assert (moved.body, pairs["TRAN_PREPARED_QUEUE_OFFSET"]) == (b"ahead", "1")
         assert moved.born_timestamp <= wall_clock_ms(), "it will be too old once, too"
         assert "TRANSACTION_CHECK_TIMES" not in pairs
+
+
+async def test_a_half_without_room_for_a_count_does_not_keep_the_others_waiting(
+    tmp_path: Path,
+) -> None:
+    """RocketMQ takes 32,767 bytes of properties, and can make no copy of such a one."""
+    async with (
+        running_broker(tmp_path, transactionTimeOut="60000") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await begin(peer, b"full")
+        (record,) = records(broker, HALF)
+        writing = broker.context.writing
+        pairs = parse_properties(record.properties) | {"UNIQ_KEY": "FULL", "pad": ""}
+        spare = 32_767 - len(join_properties(pairs))
+        text = join_properties(pairs | {"pad": "x" * spare}).encode()
+        stamp = Stamp(writing.store_host, writing.store_host).at(wall_clock_ms())
+        queue = writing.queues.get(HALF, 0)
+        writing.appender.append(queue, 0, wall_clock_ms(), stamp, [(0, b"full", text, 0)])
+        writing.tick.commit_log()
+    async with (
+        running_broker(tmp_path, transactionCheckMax="2", **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(producer_beat())).code == 0
+        half = await begin(peer, b"late")
+        asked = [await peer.read() for _ in range(3)]
+        assert {each.ext["transactionId"] for each in asked} >= {half["transactionId"], "FULL"}
+        await until(lambda: len(records(broker, GIVEN_UP)) == 3, what="all are given up")
+        assert not transactions(broker).halves
