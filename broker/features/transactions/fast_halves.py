@@ -27,6 +27,7 @@ from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
+WARM_BYTES: Final = 16 << 20  # at the log's end, which the system has in memory
 _HALF_PREFIX: Final = bytes([len(HALF_TOPIC)]) + HALF_TOPIC.encode()  # as it stands in records
 _KNOWN: Final = frozenset({Property.TRAN_MSG, Property.PGROUP, Property.UNIQ_KEY})
 _UNUSUAL: Final = frozenset(
@@ -47,6 +48,7 @@ class FastHalves:
     def __init__(self, live: Live, writing: Writing, endings: Endings, placer: HalfPlacer) -> None:
         self._live = live
         self._log = writing.store.commit_log
+        self._is_warm = writing.store.reader.is_warm
         self._queues = writing.queues
         self._tag_hashes = writing.appender.tag_hashes
         self._tick = writing.tick
@@ -134,6 +136,8 @@ class FastHalves:
     def _commit(self, half: Half) -> bool:
         """Append the message to its own queue; False where its record is not what it should be."""
         assert self._half_queue is not None
+        if self._log.position - half.position > WARM_BYTES and not self._is_warm(half.position):
+            return False
         position, size, tags_code = self._half_queue.stored.entry(half.offset)
         data = self._log.read(position, size)
         if len(data) != size or position != half.position:

@@ -52,7 +52,7 @@ class Transactions(Feature):
         )
         self.halves = halves = OpenHalves(waits_of(settings))
         self._ops = ops = OpMessages(writing, clock, parts.health.troubles.met)
-        self.endings = endings = Endings(parts.live, writing, halves, ops, clock)
+        self.endings = endings = Endings(parts.live, writing, parts.cold.lookups, halves, ops)
         id_prefix = writing.store_host.hex().upper()
         asking = Asking(parts.live, parts.members, id_prefix)
         self.checks = HalfChecks(parts.live, writing, endings, asking, parts.tables.topics)
@@ -83,7 +83,7 @@ class Transactions(Feature):
 
     async def stop(self) -> None:
         """Ask nobody any more, and write what is pending."""
-        self.checks.stop()
+        await self.checks.close()
         self._ops.stop()
         self._progress.stop()
 

@@ -58,7 +58,7 @@ class OpMessages:
         self._appender = writing.appender
         self._tick = writing.tick
         self._stamp = Stamp(writing.store_host, writing.store_host)
-        self._clock = clock
+        self.clock = clock
         self._on_refused = refused
         self._call: PendingCall | None = None
         self._answers: list[Callable[[bool], None]] = []
@@ -73,7 +73,7 @@ class OpMessages:
         if done is not None:
             self._answers.append(done)
         if self._call is None:
-            self._call = self._clock.call_later(0, self._turn_ends)
+            self._call = self.clock.call_later(0, self._turn_ends)
 
     def stop(self) -> None:
         """Write what is pending, and wait for nothing more."""
@@ -123,7 +123,7 @@ class OpMessages:
 
     def _append(self, offsets: list[int]) -> None:
         queue = self._queues.get(OP_HALF_TOPIC, QUEUE_ID)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         tags_code = self._appender.tag_hashes[OP_TAG]
         message = (0, op_body(offsets), OP_PROPERTIES, tags_code)
         stamp = self._stamp
@@ -145,4 +145,4 @@ class OpMessages:
         for done in answers:
             done(committed)
         if again_s is not None:
-            self._call = self._clock.call_later(again_s, self._turn_ends)
+            self._call = self.clock.call_later(again_s, self._turn_ends)

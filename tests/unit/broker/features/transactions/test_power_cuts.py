@@ -51,8 +51,9 @@ class Life:
         self.writing = Writing(store, queues, tick, Appender(store, tick), HOST)
         self.tables = Tables.load(live)
         members = Members(lambda group, told: None, steady_clock_ms)
+        cold = Cold(live, store, tick.commit_log)
         parts = Parts(
-            live, self.writing, cast("Cold", None), Health(store), members, self.tables
+            live, self.writing, cold, Health(store), members, self.tables
         )  # fmt: skip
         self.feature = Transactions(parts)
 
