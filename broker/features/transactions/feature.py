@@ -16,19 +16,15 @@ from aerobee.broker.features.transactions.ops import Clocks, OpMessages
 from aerobee.broker.features.transactions.placing import HalfPlacer
 from aerobee.broker.features.transactions.progress import TransactionProgress
 from aerobee.broker.features.transactions.recovery import TransactionRecovery
+from aerobee.broker.features.transactions.resuming import Resuming
 from aerobee.broker.room import Sample, Work
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
-from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.transactions import (
     EndTransactionRequest,
     ResumeCheckHalfMessageRequest,
 )
-from aerobee.remoting.message.message_id import parse_offset_message_id
-from aerobee.remoting.message.record import decode_record
-from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
-from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from aerobee.storage.errors import StoreError
+from aerobee.remoting.net.routes import Routes
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +64,7 @@ class Transactions(Feature):
         self.answers = Routes("transactions")
         self.answers.on(RequestCode.END_TRANSACTION, EndTransactionRequest)(endings.end)
         self.answers.on(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequest)(
-            self._resume
+            Resuming(self._store, endings, self.checks).resume
         )
         parts.live.on_change(self.checks.apply)
 
@@ -156,23 +152,6 @@ class Transactions(Feature):
                 pass
             except Exception:  # the next round tries again
                 log.exception("transaction_metrics_not_saved")
-
-    def _resume(self, _: object, request: Request[ResumeCheckHalfMessageRequest]) -> Outcome:
-        """Ask again about a half message that was given up."""
-        try:
-            _, _, position = parse_offset_message_id(request.header.msg_id)
-            self._tick.commit_log()
-            found = self._store.record_at(position)
-            record = None if found is None else decode_record(found)
-            if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
-                raise ValueError(f"{TRANS_CHECK_MAX_TIME_TOPIC} has no such message")
-            self.checks.resume(record)
-        except (ValueError, CorruptRecord, StoreError) as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"Put message back to {HALF_TOPIC} failed. ({error})",
-            ) from error
-        return Reply()
 
 
 make = Transactions
