@@ -54,6 +54,7 @@ class Transactions(Feature):
         self.checks = HalfChecks(parts.live, writing, endings, asking, parts.tables.topics)
         self._progress = TransactionProgress(self._store, self._offsets, halves, ops, clock)
         self._metrics = TransactionMetricsFile(clock.now_ms, settings.config_dir)
+        self._progress.ended_before = self._metrics.load()
         endings.on_refused = self.checks.on_refused = parts.health.troubles.met
         ops.on_written = self._progress.changed
         self.found = TransactionRecovery(self._store, self._progress, halves, ops, clock).run()
@@ -87,7 +88,7 @@ class Transactions(Feature):
         """Write how far everything is done, all of which is on the disk now."""
         if not self._store.read_only:
             self._progress.settle()
-        self._metrics.update(self.halves.by_topic)
+        self._metrics.update(self.halves.by_topic, self._progress.ended_before)
         try:
             self._offsets.file.flush_now()
             self._metrics.file.flush_now()
@@ -146,7 +147,7 @@ class Transactions(Feature):
         while True:
             await asyncio.sleep(self._live.current.transaction_metric_flush_interval / 1000)
             try:
-                self._metrics.update(self.halves.by_topic)
+                self._metrics.update(self.halves.by_topic, self._progress.ended_before)
                 await self._metrics.file.flush()
             except OSError:  # see TableFile.error
                 pass

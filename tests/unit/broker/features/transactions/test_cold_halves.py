@@ -122,7 +122,8 @@ async def test_old_halves_are_read_beside_the_loop_before_they_are_asked_about(
         with pytest.raises(TimeoutError):
             await peer.read(0.4)
         cold.failing = False
-        assert await end(peer, halves[0], COMMIT) == (0, "")
+        async with await RawPeer.connect(broker.port) as other:
+            assert await end(other, halves[0], COMMIT) == (0, "")
         asked = set[str]()
         while len(asked) < 9:
             check = await peer.read()

@@ -129,6 +129,9 @@ async def test_each_transaction_ends_once_over_power_cuts(tmp_path: Path, seed: 
                 begun.clear()
             life.feature._progress.settle()
             life.tables.offsets.file.flush_now()
+            feature = life.feature
+            feature._metrics.update(feature.halves.by_topic, feature._progress.ended_before)
+            feature._metrics.file.flush_now()
         life.die()
         files = files.crash(tmp_path / "store", chance)
     life = Life(tmp_path, settings, files)
