@@ -97,6 +97,11 @@ class HalfChecks:
         self._halves.follow(waits_of(settings), self._clock.now_ms(), self._clock.steady_ms())
         self.wake()
 
+    def added(self) -> None:
+        """Take notice of a half that was added."""
+        if self._call is None or self._halves.latest_due < self._call_ms:
+            self.wake()
+
     def wake(self, wait_s: float = 0.0) -> None:
         """Make sure that the next look is when the first half is due, `wait_s` from now at least.
 

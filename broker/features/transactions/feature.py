@@ -59,7 +59,7 @@ class Transactions(Feature):
         ops.on_written = self._progress.changed
         self.found = TransactionRecovery(self._store, self._progress, halves, ops, clock).run()
         self.placer = HalfPlacer(parts.live, writing, halves, clock)
-        self.placer.added = self.checks.wake
+        self.placer.added = self.checks.added
         writing.halves = FastHalves(parts.live, writing, endings, self.placer)
         self.files = (self._metrics.file,)
         self.answers = Routes("transactions")

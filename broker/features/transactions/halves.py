@@ -80,6 +80,7 @@ class OpenHalves:
         self._by_offset: dict[int, Half] = {}
         self._by_key: dict[Key, Half] = {}
         self._dues: list[tuple[int, int]] = []  # when by the steady clock, offset
+        self.latest_due = 0  # of the half that was added last, 0 where others' have changed
         self._outcomes: dict[Key, int] = {}
         self._forget: deque[Key] = deque()
         self.by_topic: dict[str, int] = {}  # how many are open
@@ -113,6 +114,19 @@ class OpenHalves:
         self._put(half, now_ms, steady_ms)
         return before
 
+    def add_new(self, half: Half, steady_ms: int) -> None:
+        """Take a half that was stored now, of a transaction that is not open."""
+        key, offset = half.key, half.offset
+        self.by_topic[key.topic] = self.by_topic.get(key.topic, 0) + 1
+        self._outcomes.pop(key, None)
+        half.begun = half.position
+        self._by_offset[offset] = self._by_key[key] = half
+        if half.immune_ms is not None or len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
+            self._put(half, half.stored_ms, steady_ms)
+        else:
+            self.latest_due = due_ms = steady_ms + self.waits.first_ms
+            heapq.heappush(self._dues, (due_ms, offset))
+
     def end(self, half: Half, outcome: int) -> None:
         """Let a transaction be over; `outcome` is what its END said."""
         key = half.key
@@ -133,7 +147,7 @@ class OpenHalves:
 
     def oldest_offset(self, otherwise: int) -> int:
         """Return the first offset that is open, `otherwise` where none is."""
-        return min(self._by_offset, default=otherwise)
+        return next(iter(self._by_offset), otherwise)  # they come in that order
 
     def oldest_ms(self) -> int | None:
         """Return when the oldest open transaction was sent (ms), None where none is open."""
@@ -166,9 +180,11 @@ class OpenHalves:
         if len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
             self._again(self, now_ms, steady_ms)
         else:
-            heapq.heappush(self._dues, (self._due(half, now_ms, steady_ms), half.offset))
+            self.latest_due = due_ms = self._due(half, now_ms, steady_ms)
+            heapq.heappush(self._dues, (due_ms, half.offset))
 
     def _again(self, halves: Iterable[Half], now_ms: int, steady_ms: int) -> None:
+        self.latest_due = 0
         self._dues = [(self._due(half, now_ms, steady_ms), half.offset) for half in halves]
         heapq.heapify(self._dues)
 
