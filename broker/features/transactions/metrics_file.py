@@ -21,7 +21,7 @@ class OpenCount(msgspec.Struct, frozen=True, rename="camel"):
     time_stamp: int
 
 
-class Noted(msgspec.Struct, frozen=True, rename="camel"):
+class TransactionCounts(msgspec.Struct, frozen=True, rename="camel"):
     """What we read of the file."""
 
     ended_before: int = 0
@@ -30,7 +30,7 @@ class Noted(msgspec.Struct, frozen=True, rename="camel"):
 def decode(text: bytes) -> int:
     """Return up to where the log lacks no op message, 0 where that is not said."""
     try:
-        return max(0, msgspec.json.decode(text, type=Noted).ended_before)
+        return max(0, msgspec.json.decode(text, type=TransactionCounts).ended_before)
     except ValueError:
         return 0
 
