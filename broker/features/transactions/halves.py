@@ -150,8 +150,17 @@ class OpenHalves:
         return next(iter(self._by_offset), otherwise)  # they come in that order
 
     def oldest_ms(self) -> int | None:
-        """Return when the oldest open transaction was sent (ms), None where none is open."""
-        return min((min(half.born_ms, half.stored_ms) for half in self), default=None)
+        """Return when the first to come of what is open was sent (ms), None where none is open.
+
+        One that an administrator resumed counts from then on.
+        """
+        half = next(iter(self._by_key.values()), None)
+        return None if half is None else min(half.born_ms, half.stored_ms)
+
+    def recovered(self) -> None:
+        """Take those that were added, some of them as copies, for the first ones, by their age."""
+        by_age = sorted(self, key=lambda half: min(half.born_ms, half.stored_ms))
+        self._by_key = {half.key: half for half in by_age}
 
     def next_due(self) -> int | None:
         """Return when the next look is due by the steady clock, None where none is open."""

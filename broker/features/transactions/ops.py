@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 BUSY_WAIT_S: Final = 0.1  # until log space is prepared
 REFUSED_WAIT_S: Final = 1.0  # until a log that refuses is tried again
 QUEUE_ID: Final = 0
+NEIGHBOURS: Final = 1024  # offsets of halves
 
 
 class PendingCall(Protocol):
@@ -113,7 +114,8 @@ class OpMessages:
 
     def found(self, names: Iterable[tuple[int, int]]) -> None:
         """Take op messages that the store has, oldest first."""
-        self.written.extend(names)
+        for offset, largest in names:
+            self._note_written(offset, largest)
 
     @property
     def end(self) -> int:
@@ -128,8 +130,15 @@ class OpMessages:
         message = (0, op_body(offsets), OP_PROPERTIES, tags_code)
         stamp = self._stamp
         self._appender.append(queue, stamp.sys_flag, now_ms, stamp.at(now_ms), [message])
-        self.written.append((queue.stored.max_offset - 1, max(offsets)))
+        self._note_written(queue.stored.max_offset - 1, max(offsets))
         self.on_written()
+
+    def _note_written(self, offset: int, largest: int) -> None:
+        """Note what one names; those that name neighbours are one, which is over with the last."""
+        if self.written and (last := self.written[-1])[1] // NEIGHBOURS == largest // NEIGHBOURS:
+            self.written[-1] = last[0], max(last[1], largest)
+        elif not self.written or self.written[-1][1] < largest:
+            self.written.append((offset, largest))
 
     def _turn_ends(self) -> None:
         self._call = None

@@ -71,6 +71,7 @@ class TransactionRecovery:
         self._open(queue, begin, self._named(begin, doubted_from))
         if len(self._halves):
             self._committed(queue, 0 if doubted_from is not None else self._ended_before())
+        self._halves.recovered()
         if len(self._halves) or found.over:
             log.info(
                 "transactions_recovered from=%d to=%d open=%d committed=%d without_op=%d",

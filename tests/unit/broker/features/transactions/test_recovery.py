@@ -254,3 +254,36 @@ async def test_a_copy_that_rocketmq_made_of_what_it_had_committed_is_over(tmp_pa
         assert [each.key.unique_key for each in found.halves] == [other["transactionId"]]
         assert (found.found.committed, found.found.over) == (1, [1])
         assert bodies(broker) == [b"hello"]
+
+
+async def test_one_that_stays_open_costs_no_memory_of_the_others(tmp_path: Path) -> None:
+    """What op messages name is remembered in a few words, and forgotten when it is over."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        ops, halves = transactions(broker)._ops, transactions(broker).halves
+        first = await begin(peer, b"open")
+        second = await begin(peer, b"younger")
+        for number in range(30):
+            ended = await begin(peer, b"m%d" % number)
+            assert await end(peer, ended, COMMIT) == (0, "")
+        assert len(records(broker, OP)) == 30
+        assert list(ops.written) == [(0, 31)]
+        assert (ops.forget(0), ops.forget(31)) == (0, 0)
+        assert halves.oldest_offset(99) == 0
+        oldest_ms = halves.oldest_ms()
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        ops, halves = transactions(broker)._ops, transactions(broker).halves
+        found_ms = halves.oldest_ms()
+        assert oldest_ms is not None and found_ms is not None
+        assert abs(found_ms - oldest_ms) < 1000
+        assert await end(peer, first, ROLLBACK) == (0, "")
+        assert halves.oldest_offset(99) == 1
+        assert await end(peer, second, ROLLBACK) == (0, "")
+        assert halves.oldest_offset(99) == 99
+        assert halves.oldest_ms() is None
+        assert ops.forget(32) == ops.end == 32
