@@ -14,6 +14,7 @@ import msgspec
 
 REMEMBERED_MAX: Final = 100_000  # outcomes, for ENDs that come twice
 MOVE_ON_MS: Final = 600_000  # a half that may not be checked holds progress back no longer
+DROPPED_MAX: Final = 512  # dues of what has ended, in one look
 SPARE_DUES: Final = 1024  # of transactions that have ended: dropped in one go
 
 
@@ -163,17 +164,29 @@ class OpenHalves:
         self._by_key = {half.key: half for half in by_age}
 
     def next_due(self) -> int | None:
-        """Return when the next look is due by the steady clock, None where none is open."""
+        """Return when the next look is due by the steady clock, None where none is open.
+
+        That may be for one that has ended: a few of them are dropped at a time.
+        """
+        if not self._by_offset:
+            self._dues = []
+            return None
         dues = self._dues
-        while dues and self.at(dues[0][1]) is None:
+        for _ in range(DROPPED_MAX):
+            if not dues or self.at(dues[0][1]) is not None:
+                break
             heapq.heappop(dues)
         return dues[0][0] if dues else None
 
     def take_due(self, steady_ms: int, count_max: int) -> Iterator[Half]:
         """Yield halves that are due, each of which has to be added again, put off, or ended."""
-        while count_max and (due := self.next_due()) is not None and due <= steady_ms:
-            count_max -= 1
-            yield self._by_offset[heapq.heappop(self._dues)[1]]
+        for _ in range(count_max + DROPPED_MAX):
+            if not count_max or not self._dues or self._dues[0][0] > steady_ms:
+                break
+            half = self.at(heapq.heappop(self._dues)[1])
+            if half is not None:
+                count_max -= 1
+                yield half
 
     def put_off(self, half: Half, due_ms: int) -> None:
         """Look at a half later, by the steady clock."""
