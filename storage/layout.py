@@ -96,6 +96,7 @@ INDEX_ENTRY_FIELDS: Final = Layout(key_hash="i", position="q", seconds="i", prev
 """An entry of an index file: a key of the message at a position, and the entry before it of its
 slot."""
 
+INDEX_NOTE_MAGIC: Final = b"AEROIDX1"
 INDEX_NOTE_FIELDS: Final = Layout(
     magic="8s",
     begin="q",

@@ -1,8 +1,8 @@
 """Filters that Spark hands over, as limits of what is read.
 
 Filters on a topic, a queue, an offset, a position or the store's time are kept to exactly. One on
-tags spares reading by the hashes in the ConsumeQueues; as hashes collide, Spark filters again.
-Spark keeps every other filter to itself.
+tags spares reading by the hashes in the ConsumeQueues, one on keys by those in the index; as hashes
+collide, Spark filters again. Spark keeps every other filter to itself.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ def _narrowed(selection: Selection, wanted: Filter) -> tuple[Selection, bool]:
         if selection.tag_hashes is not None:
             hashes &= selection.tag_hashes
         return replace(selection, tag_hashes=hashes), False
+    if column == "keys" and _all(values, str):
+        keys = frozenset(values if selection.keys is None else selection.keys & set(values))
+        return replace(selection, keys=keys), False
     if column in _NUMBERS and (limits := _limits(wanted)) is not None:
         name = _NUMBERS[column]
         return replace(selection, **{name: getattr(selection, name).within(limits)}), True

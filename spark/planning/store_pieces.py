@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from aerobee.spark.at_rest.dispatched import dispatched_end
 from aerobee.spark.at_rest.log_files import LogSegment
@@ -18,6 +19,7 @@ from aerobee.spark.at_rest.stores import Store, has_queues
 from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
 from aerobee.spark.offsets import BrokerQueue, Marks, QueueRange
 from aerobee.spark.planning.asked import Asked
+from aerobee.spark.planning.key_pieces import KeyPiece, key_pieces, keyed, uncovered
 from aerobee.spark.planning.log_pieces import Piece, log_pieces, piece_bytes, within_time
 from aerobee.spark.planning.queue_pieces import (
     EntryPiece,
@@ -32,12 +34,15 @@ SMALL_SHARE = 0.25  # of the log; below it, jumping to records beats reading pas
 QUEUES_TAIL_BYTES = 1 << 20  # of the log that is checked where only the queues are read
 ENTRIES_PER_TASK = 10_000_000  # where the ConsumeQueues alone are read: 200 MB of them
 
+AnyPiece: TypeAlias = Piece | EntryPiece | KeyPiece
+Pieces: TypeAlias = Sequence[AnyPiece]
+
 
 @dataclass(frozen=True, slots=True)
 class StorePiece:
     """What one task reads of one store."""
 
-    piece: Piece | EntryPiece
+    piece: AnyPiece
     broker: str
 
     @property
@@ -91,14 +96,15 @@ def batch_pieces(
         size = estimated_bytes(state.store, ranges)
         if asked.led_surely or size <= _log_bytes(state, segments) * SMALL_SHARE:
             led = _led(state, segments, ranges, size, asked)
-            return _store_pieces(state, [*led, *_tail(state, segments, found.dispatched)])
+            parts: Pieces = [*led, *_tail(state, segments, found.dispatched)]
+            return _store_pieces(state, _by_keys(found, segments, parts, asked, queues_lead=True))
     cores = os.cpu_count() or 1
     usual = piece_bytes(total_bytes, cores, options.partitions_min)
     pieces = log_pieces(state, segments, asked.selection, options.partition_bytes or usual)
     if found.dispatched is not None:
         known = found.dispatched, state.store.queues_dir
         pieces = [Piece(piece.segment, piece.start, piece.end, *known) for piece in pieces]
-    return _store_pieces(state, pieces)
+    return _store_pieces(state, _by_keys(found, segments, pieces, asked, queues_lead=False))
 
 
 def micro_batch_pieces(
@@ -118,6 +124,25 @@ def micro_batch_pieces(
     return _store_pieces(
         state, [replace(piece, planned=planned.of(piece.ranges)) for piece in pieces]
     )
+
+
+def _by_keys(
+    found: StoreFound,
+    segments: Sequence[LogSegment],
+    pieces: Pieces,
+    asked: Asked,
+    *,
+    queues_lead: bool,
+) -> Pieces:
+    """The pieces, or where the index knows of the keys its records and what is left of them."""
+    state = found.state
+    if asked.selection.keys is None or asked.by_offset or asked.queues_suffice:
+        return pieces
+    known = keyed(state, asked.selection, found.dispatched)
+    if known is None:
+        return pieces
+    picked = key_pieces(state.store, segments, known, queues_lead=queues_lead)
+    return [*picked, *uncovered(pieces, known.covered)]
 
 
 def _led(
@@ -151,5 +176,5 @@ def _log_bytes(state: StoreState, segments: Sequence[LogSegment]) -> int:
     return sum(min(each.end, state.end) - each.base for each in segments)
 
 
-def _store_pieces(state: StoreState, pieces: Sequence[Piece | EntryPiece]) -> list[StorePiece]:
+def _store_pieces(state: StoreState, pieces: Pieces) -> list[StorePiece]:
     return [StorePiece(piece, state.store.label) for piece in pieces]

@@ -73,7 +73,8 @@ class Selection:
 
     `since_ms` is the first, `until_ms` the first no longer wanted store timestamp, in ms since
     1970 (UTC). `choice` is what the options say of topics, `topics` a further limit.
-    `tag_hashes` only spare reading: a record with another hash may be picked all the same.
+    `tag_hashes` and `keys`, texts of the column, only spare reading: a record with others may be
+    picked all the same.
     """
 
     topics: frozenset[str] | None = None
@@ -84,11 +85,12 @@ class Selection:
     queue_offsets: Limits = ANY
     positions: Limits = ANY
     tag_hashes: frozenset[int] | None = None
+    keys: frozenset[str] | None = None
 
     @property
     def everything(self) -> bool:
         """Whether every record is wanted."""
-        return replace(self, tag_hashes=None) == EVERYTHING
+        return replace(self, tag_hashes=None, keys=None) == EVERYTHING
 
     @property
     def timed(self) -> bool:

@@ -8,9 +8,8 @@ import msgspec
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import replace_file
-from aerobee.storage.layout import INDEX_NOTE, INDEX_NOTE_FIELDS
+from aerobee.storage.layout import INDEX_NOTE, INDEX_NOTE_FIELDS, INDEX_NOTE_MAGIC
 
-MAGIC: Final = b"AEROIDX1"
 _ALL: Final = INDEX_NOTE_FIELDS.run()
 _CRC_AT: Final = INDEX_NOTE_FIELDS.at("crc")
 
@@ -32,7 +31,13 @@ class IndexNote(msgspec.Struct, frozen=True):
 def encode_index_note(note: IndexNote) -> bytes:
     """Pack it with its checksum."""
     data = _ALL.pack(
-        MAGIC, note.begin, note.position, note.count, note.slots, note.file_name.encode(), 0
+        INDEX_NOTE_MAGIC,
+        note.begin,
+        note.position,
+        note.count,
+        note.slots,
+        note.file_name.encode(),
+        0,
     )
     return data[:_CRC_AT] + zlib.crc32(data[:_CRC_AT]).to_bytes(4, "big")
 
@@ -42,7 +47,7 @@ def decode_index_note(data: bytes) -> IndexNote | None:
     if len(data) != _ALL.size:
         return None
     magic, begin, position, count, slots, name, crc = _ALL.unpack(data)
-    if magic != MAGIC or crc != zlib.crc32(data[:_CRC_AT]):
+    if magic != INDEX_NOTE_MAGIC or crc != zlib.crc32(data[:_CRC_AT]):
         return None
     return IndexNote(begin, position, name.rstrip(b"\0").decode("ascii", "replace"), count, slots)
 
