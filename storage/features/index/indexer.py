@@ -65,6 +65,7 @@ class Indexer:
         """
         self.close()
         self._noted = note = read_index_note(self._files, self._root)
+        self._remove_unmade()
         found = index_files(self._files, self._root, self.shape)
         while found and self._is_of_another_log(found[-1].header, log_now):
             self._set_aside(found.pop())
@@ -85,6 +86,13 @@ class Indexer:
         if not settled:
             self.sync()
         self._seal_if_full()
+
+    def _remove_unmade(self) -> None:
+        """Remove the newest file where a crash has left nothing of it but its name."""
+        names = index_names(self._files, self._root)
+        if names and self._files.size(names[-1]) == 0:
+            self._files.remove(names[-1])
+            log.info("index_file_begun_anew file=%s", names[-1])
 
     def _continue(
         self, last: IndexFile, note: IndexNote | None, log_now: LogSnapshot, *, clean: bool

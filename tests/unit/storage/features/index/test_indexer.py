@@ -149,3 +149,20 @@ def test_files_go_with_the_log_but_the_last(tmp_path: Path) -> None:
     assert len(index_files(Files(), tmp_path, SHAPE)) == 1
     indexer.close()
     store.close()
+
+
+@pytest.mark.parametrize("before", [0, 30, 90])
+def test_a_file_that_a_crash_left_empty_is_begun_anew(tmp_path: Path, before: int) -> None:
+    """Killed between the file's name and its size; it is no file of another size."""
+    store = opened(small(tmp_path))
+    store_keyed(store, 0, before)
+    indexer = indexed(store)
+    indexer.sync()
+    indexer.close()
+    (tmp_path / INDEX).mkdir(exist_ok=True)
+    (tmp_path / INDEX / "99991231235959998").touch()
+    store_keyed(store, before, 90)
+    again = indexed(store, clean=False)
+    agrees(again, store)
+    again.close()
+    store.close()
