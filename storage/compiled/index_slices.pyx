@@ -43,7 +43,7 @@ cpdef enum:  # why `index_records` took no more
     MORE = 0  # the next record goes on behind the bytes
     FULL = 1  # the file has no room for the next key
     OTHER = 2  # what stands there is no whole record
-    ODD = 3  # a record for Python: very many keys, or text that is no UTF-8
+    ODD = 3  # a record for Python: text that is no UTF-8
 
 cdef enum:  # places in `state`
     BEGIN_MS = 0
@@ -65,7 +65,7 @@ cdef enum:
     SLOT_BYTES = 4
     SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
     RING_KEYS = 16  # a power of 2: so many slots come from memory at a time
-    KEYS_MAX = 64  # of a record; Python does those that have more
+    KEYS_MAX = 1 << 14  # of a record, of whose properties 32,767 bytes are keys and spaces
 
 
 include "keys.pxi"
@@ -225,8 +225,7 @@ def follow_chain(
     """Walk the entries of a slot from `number` back and note those of a hash and a time.
 
     Returns how many were noted, the entry to go on with (0: there is none), how many were walked,
-    and whether the file could be read. It ends where an entry does not lead back, and where it is
-    older than `earliest_ms`.
+    and whether the file could be read. It ends where an entry does not lead back.
     """
     cdef int64_t walked = 0, found = 0, room = positions.shape[0], stamp
     cdef uint8_t entry[INDEX_ENTRY_BYTES]

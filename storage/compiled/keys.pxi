@@ -135,19 +135,16 @@ cdef inline void find_keys(
 cdef struct Hashes:
     int count
     int32_t hash[KEYS_MAX]
-    int64_t slot[KEYS_MAX]
 
 
 cdef inline bint note(
-    Table* table, Hashes* hashes, uint32_t value, const uint8_t* at, Py_ssize_t length
+    Hashes* hashes, uint32_t value, const uint8_t* at, Py_ssize_t length
 ) noexcept nogil:
-    """Hash a key and have its slot fetched from memory; False for what Python has to do."""
+    """Hash a key; False for what Python has to do."""
     cdef int which = hashes.count
     if which >= KEYS_MAX or not hashed(&value, at, length):
         return False
     hashes.hash[which] = positive(value)
-    hashes.slot[which] = <uint32_t>hashes.hash[which] % <uint32_t>table.count_slots
-    prefetch(table.slots + SLOT_BYTES * hashes.slot[which])
     hashes.count = which + 1
     return True
 
@@ -197,7 +194,7 @@ cdef inline int put_keys(
         if not hashed(&prefix, topic, topic_bytes):
             return ODD
         prefix = prefix * 31 + <uint32_t>c'#'
-    if uniq.length and not note(table, &hashes, prefix, uniq.at, uniq.length):
+    if uniq.length and not note(&hashes, prefix, uniq.at, uniq.length):
         return ODD
     if keys.length:
         key = keys.at
@@ -206,17 +203,18 @@ cdef inline int put_keys(
             key_end = <const uint8_t*>memchr(key, KEY_SEPARATOR, end - key)
             if key_end == NULL:
                 key_end = end
-            if key_end > key and not note(table, &hashes, prefix, key, key_end - key):
+            if key_end > key and not note(&hashes, prefix, key, key_end - key):
                 return ODD
             key = key_end + 1
     if tags.length:
         prefix = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
-        if not note(table, &hashes, prefix, tags.at, tags.length):
+        if not note(&hashes, prefix, tags.at, tags.length):
             return ODD
     while which < hashes.count:
         last = &ring.waiting[ring.last & (RING_KEYS - 1)]
         last.hash = hashes.hash[which]
-        last.slot = hashes.slot[which]
+        last.slot = <uint32_t>last.hash % <uint32_t>table.count_slots
+        prefetch(table.slots + SLOT_BYTES * last.slot)
         last.stamp = stamp
         last.which = which
         last.at = at

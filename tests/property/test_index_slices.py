@@ -140,3 +140,15 @@ def test_chains_are_followed_alike(
             found = slices.follow_chain(file.fileno(), 40, *asked, ours)
             assert compiled.follow_chain(file.fileno(), 40, *asked, theirs) == found
             assert np.array_equal(ours, theirs)
+
+
+def test_as_many_keys_as_fit_into_a_message_cost_the_loop_nothing() -> None:
+    """Whoever sends them must not have Python hash them, which holds up all others."""
+    text = b"KEYS\x01" + b"a " * 16_381
+    data = bytes(log_of([Record(topic="orders", properties=text[:32_767])], 0))
+    ours, theirs = Tables(20_000, 20_000), Tables(20_000, 20_000)
+    found = compiled.index_records(data, 0, len(data), 0, 0, *theirs.all)
+    assert found == (len(data), 0, slices.MORE)
+    assert found == slices.index_records(data, 0, len(data), 0, 0, *ours.all)
+    assert theirs.same(ours)
+    assert ours.state[5] == 16_382
