@@ -1,6 +1,7 @@
 """The index of message keys as a feature: what follows the log, and who asks it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
@@ -10,7 +11,7 @@ from aerobee.broker.room import Sample, Work
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.query import QueryMessageRequest
 from aerobee.remoting.net.routes import Routes
-from aerobee.storage.features.index.files import IndexShape
+from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 
 FOLLOW_INTERVAL_S: Final = 0.05
@@ -19,7 +20,7 @@ FOLLOW_INTERVAL_S: Final = 0.05
 class MessageIndex(Feature):
     """Finds messages by their keys; switched off by `messageIndexEnable=false`.
 
-    Nothing is indexed, and nothing found, in a store that is only read.
+    Of a store that is only read nothing is indexed, and found what the last process has left.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -38,6 +39,8 @@ class MessageIndex(Feature):
         """Begin to follow the log, from where the last process ended."""
         if self._store.read_only:
             self.indexing.error = "the store is open for reading only"
+            with suppress(OSError, WrongIndexSizeError):
+                self.indexer.look()
             return
         self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()

@@ -87,6 +87,13 @@ class Indexer:
             self.sync()
         self._seal_if_full()
 
+    def look(self) -> None:
+        """Take the files as they are, to be asked and not written: the store is only read.
+
+        They have what the last process had the system write. Raises WrongIndexSizeError, OSError.
+        """
+        self._sealed = tuple(index_files(self._files, self._root, self.shape))
+
     def _remove_unmade(self) -> None:
         """Remove the newest file where a crash has left nothing of it but its name."""
         names = index_names(self._files, self._root)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from support.disks.small_disk import remount, small_disk
 from support.servers.live_broker import LiveBroker, live_broker
 
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -124,3 +125,18 @@ async def test_switched_off_there_is_no_index(tmp_path: Path) -> None:
         await send(live, 2)
         assert (await ask(live, "all")).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert not (tmp_path / "store" / "index").exists()
+
+
+async def test_a_store_that_is_only_read_is_asked_all_the_same(tmp_path: Path) -> None:
+    """What the last process indexed is found; of the rest the answer says why it may be missing."""
+    with small_disk(tmp_path / "disk", 8) as disk:
+        async with live_broker(disk, **SMALL) as live:
+            await send(live, 3)
+        remount(disk, "ro")
+        async with live_broker(disk, **SMALL) as live:
+            (one,) = records(await ask(live, "k1"))
+            assert one.body == b"1"
+            missed = await ask(live, "k7")
+            assert missed.code == ResponseCode.SYSTEM_ERROR
+            assert missed.remark == "the store is open for reading only"
+            remount(disk, "rw")
