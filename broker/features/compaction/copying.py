@@ -5,6 +5,7 @@ What was not copied yet keeps its files of the log: `kept_from` says where they 
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol
 
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 QUEUES_PER_LOOK: Final = 2000
 ENTRIES_PER_JOB: Final = 2048
 BYTES_PER_JOB: Final = 4 << 20
-JOBS_MAX: Final = 8  # that wait for the thread
+JOBS_MAX: Final = 8  # that wait for the thread; other queues wait for their turn
 _ENTRY: Final = ENTRY_FIELDS.run()
 
 QueueName = tuple[str, int]
@@ -114,7 +115,9 @@ class Copying:
         self._walk: Iterator[QueueName] = iter(())
         self._walk_began = self._seen_from = 0  # positions of the log
         self._behind: dict[QueueName, int] = {}  # to the position of what is not safe yet
+        self._waiting: dict[QueueName, None] = {}  # queues with something new, in turn
         self._under_way: set[QueueName] = set()
+        self._beginning = False
         self.failures: dict[QueueName, Exception] = {}
 
     def look(self) -> None:
@@ -123,6 +126,7 @@ class Copying:
         for name in islice(self._walk, QUEUES_PER_LOOK):
             looked_at += 1
             self._look_at(name)
+        self._begin_waiting()
         if looked_at < QUEUES_PER_LOOK:  # all were looked at: what came before is known
             self._seen_from = self._walk_began
             self._walk_began = self._store.commit_log.committed
@@ -162,6 +166,8 @@ class Copying:
             del self._behind[name]
         for name in [name for name in self.failures if name[0] == topic]:
             del self.failures[name]
+        for name in [name for name in self._waiting if name[0] == topic]:
+            del self._waiting[name]
 
     def job(self, name: QueueName) -> CopyJob | None:
         """Return what there is to do for a queue, None where nothing is."""
@@ -183,18 +189,30 @@ class Copying:
         copy = self._copies.queue(*name)
         if copy.synced_end < queue.max_offset:
             self._note_behind(name, queue)
-        if copy.end < queue.max_offset and len(self._under_way) < JOBS_MAX:
-            self._begin(name)
+        if copy.end < queue.max_offset:
+            self._waiting.setdefault(name)
 
     def _note_behind(self, name: QueueName, queue: ConsumeQueue) -> None:
         offset = max(self._copies.queue(*name).synced_end, queue.min_offset)
         position = None
         if offset < queue.max_offset:
-            position = queue.entry(offset)[0]
+            with suppress(OSError):  # then all is kept that there is
+                position = queue.entry(offset)[0]
         self._behind[name] = self._store.commit_log.begin if position is None else position
 
+    def _begin_waiting(self) -> None:
+        """Begin with those that wait longest, as many as there is room for."""
+        if self._beginning:  # a job has ended as it began: no thread can be had
+            return
+        self._beginning = True
+        while self._waiting and len(self._under_way) < JOBS_MAX:
+            name = next(iter(self._waiting))
+            del self._waiting[name]
+            self._begin(name)
+        self._beginning = False
+
     def _begin(self, name: QueueName) -> None:
-        if name in self._under_way:
+        if name in self._under_way:  # it has its turn again, if there is more
             return
         job = self.job(name)
         if job is None or job.safe <= job.log.begin:
@@ -206,7 +224,8 @@ class Copying:
             self._under_way.discard(name)
             self._ended(name, error)
             if error is None and job.copy.end > before:
-                self._begin(name)
+                self._waiting.setdefault(name)
+            self._begin_waiting()
 
         self._run(job.run, done)
 

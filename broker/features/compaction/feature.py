@@ -124,6 +124,16 @@ class Compaction(Feature):
         yield Sample("aerobee_compaction_dropped_total", self.schedule.dropped)
         yield Sample("aerobee_compaction_damaged_total", self.schedule.damaged + self.passed_over)
 
+    def degraded(self) -> Iterator[str]:
+        """Yield why the log cannot let go of what is not copied, if that is so."""
+        failures = self.copying.failures
+        if failures:
+            (topic, queue_id), error = next(iter(failures.items()))
+            yield (
+                f"messages of {len(failures)} queues of compaction topics are not copied, the first"
+                f" {topic}-{queue_id}: {error}; the log is kept meanwhile, however full its disk"
+            )
+
     def _names(self) -> Iterator[QueueName]:
         """Yield the queues of these topics."""
         for topic in list(self._kept):
