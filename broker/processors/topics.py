@@ -105,14 +105,18 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
         _forget(ctx, [name])
     try:
-        for name in doomed:
-            await ctx.cold.views.removed(name)
         await (
             ctx.tables.offsets.flush()
         )  # an old one would pass over messages of the next topic so called
         await ctx.tables.topics.file.flush()
     except OSError as error:
         what = f"topic {topic} is deleted, but a restart may bring its name or offsets back"
+        raise _refused(what, error) from None
+    try:
+        for name in doomed:
+            await ctx.cold.views.removed(name)
+    except OSError as error:
+        what = f"topic {topic} is deleted, but copies of its messages are still there"
         raise _refused(what, error) from None
     return Reply()
 

@@ -14,15 +14,13 @@ import msgspec
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.remoting.message.record import decode_record
-from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.records import key_of
+from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.features.compaction.writing import Copy
-from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.queues.consume_queue import ConsumeQueue
-from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.cold.fetching import NotFetchedError, fetch
 from aerobee.storage.reads.cold.request import ColdRequest
 from aerobee.storage.store import MessageStore
@@ -49,22 +47,21 @@ class Run(Protocol):
 class CopyJob(msgspec.Struct, frozen=True):
     """Entries of one queue that are to be copied, those whose records end before `safe`."""
 
-    files: Files
     copy: CopiedQueue
-    log: LogSnapshot
-    queue: QueueSnapshot
+    source: Source
     safe: int
 
     def run(self) -> None:
         """Copy some; OSError, StoreError, Gone: the rest waits for the next job."""
-        self.copy.load(self.queue.min_offset, self.queue.max_offset)
-        offset = max(self.copy.end, self.queue.min_offset)
-        if offset >= self.queue.max_offset:
+        log_then, queue = self.source.log, self.source.queue
+        self.copy.load(queue.min_offset, queue.max_offset, self.source)
+        offset = max(self.copy.end, queue.min_offset)
+        if offset >= queue.max_offset:
             return
-        count = min(ENTRIES_PER_JOB, self.queue.max_offset - offset)
-        request = ColdRequest(self.log, self.queue, offset, count, count, BYTES_PER_JOB, every=True)
-        fetched = fetch(self.files, request)
-        fetched.check_files(self.queue.folder, offset, self.log.begin)
+        count = min(ENTRIES_PER_JOB, queue.max_offset - offset)
+        request = ColdRequest(log_then, queue, offset, count, count, BYTES_PER_JOB, every=True)
+        fetched = fetch(self.source.files, request)
+        fetched.check_files(queue.folder, offset, log_then.begin)
         entries, at, found = fetched.run(offset, count)
         copies: list[Copy] = []
         for number in range(found):
@@ -150,7 +147,12 @@ class Copying:
         """Take note of what is on the disk now."""
         for name in list(self._behind):
             queue = self._store.find_queue(*name)
-            if queue is None or self._copies.queue(*name).synced_end >= queue.max_offset:
+            copy = self._copies.queue(*name)
+            if queue is None:
+                del self._behind[name]
+            elif self._is_doubted(copy, queue):
+                continue
+            elif copy.synced_end >= queue.max_offset:
                 del self._behind[name]
             else:
                 self._note_behind(name, queue)
@@ -175,22 +177,31 @@ class Copying:
         if queue is None or not queue.max_offset:
             return None
         copy = self._copies.queue(*name)
-        if max(copy.end, queue.min_offset) >= queue.max_offset:
+        ended = max(copy.end, queue.min_offset) >= queue.max_offset
+        if ended and not self._is_doubted(copy, queue):
             return None
         log_now = self._store.commit_log
-        return CopyJob(
-            self._store.files, copy, log_now.snapshot(), queue.snapshot(), log_now.flushed_position
-        )
+        source = Source(self._store.files, log_now.snapshot(), queue.snapshot())
+        return CopyJob(copy, source, log_now.flushed_position)
 
     def _look_at(self, name: QueueName) -> None:
         queue = self._store.find_queue(*name)
         if queue is None or not queue.max_offset:
             return
         copy = self._copies.queue(*name)
-        if copy.synced_end < queue.max_offset:
+        doubted = self._is_doubted(copy, queue)
+        if doubted:
+            self._behind[name] = self._store.commit_log.begin
+        elif copy.synced_end < queue.max_offset:
             self._note_behind(name, queue)
-        if copy.end < queue.max_offset:
+        if doubted or copy.end < queue.max_offset:
             self._waiting.setdefault(name)
+
+    def _is_doubted(self, copy: CopiedQueue, queue: ConsumeQueue) -> bool:
+        """Whether a copy that was not looked at may be one of a topic that was deleted since."""
+        if copy.loaded:
+            return False
+        return copy.end > queue.max_offset or self._store.queues.deleted.before(queue.topic) > 0
 
     def _note_behind(self, name: QueueName, queue: ConsumeQueue) -> None:
         offset = max(self._copies.queue(*name).synced_end, queue.min_offset)
@@ -215,7 +226,7 @@ class Copying:
         if name in self._under_way:  # it has its turn again, if there is more
             return
         job = self.job(name)
-        if job is None or job.safe <= job.log.begin:
+        if job is None or job.safe <= job.source.log.begin:
             return
         self._under_way.add(name)
         before = job.copy.end

@@ -16,6 +16,7 @@ from aerobee.broker.rules.attributes import is_compacted
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue
 from aerobee.storage.features.compaction.copies import Copies
+from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.features.compaction.units import CompactionSettings
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,12 @@ class Compaction(Feature):
         self._topics = parts.tables.topics
         self._kept = {each.topic_name for each in self._topics if is_compacted(each)}
         self._leaving: dict[str, asyncio.Future[None]] = {}  # topics whose copies are being removed
+        self._refused: dict[
+            str, Exception
+        ] = {}  # those of them whose copies the disk did not let go
+        self._made_again: dict[
+            str, int
+        ] = {}  # those that are there again, from positions of the log
         sizes = CompactionSettings(
             file_bytes_wanted=settings.compaction_mapped_file_size,
             unit_file_bytes_wanted=settings.compaction_cq_mapped_file_size,
@@ -67,9 +74,10 @@ class Compaction(Feature):
         queue = self._store.find_queue(topic, queue_id)
         if queue is None or topic in self._leaving:
             return None
-        return CopyView(
-            self.copies.queue(topic, queue_id), (queue.min_offset, queue.max_offset), self._passed
-        )
+        copy, source = self.copies.queue(topic, queue_id), None
+        if not copy.loaded:
+            source = Source(self._store.files, self._store.commit_log.snapshot(), queue.snapshot())
+        return CopyView(copy, (queue.min_offset, queue.max_offset), source, self._passed)
 
     async def removed(self, topic: str) -> None:
         """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
@@ -126,6 +134,12 @@ class Compaction(Feature):
 
     def degraded(self) -> Iterator[str]:
         """Yield why the log cannot let go of what is not copied, if that is so."""
+        if self._refused:
+            topic, refusal = next(iter(self._refused.items()))
+            yield (
+                f"copies of {len(self._refused)} deleted topics are still there, the first of"
+                f" {topic}: {refusal}; topics made again under these names keep the log meanwhile"
+            )
         failures = self.copying.failures
         if failures:
             (topic, queue_id), error = next(iter(failures.items()))
@@ -144,7 +158,9 @@ class Compaction(Feature):
 
     def _kept_from(self) -> int | None:
         """Return the position behind which the log is still needed, None where it is not."""
-        return self.copying.kept_from() if self._kept else None
+        if not self._kept:
+            return None
+        return min(self.copying.kept_from(), *self._made_again.values(), 1 << 62)
 
     def _run(self, work: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
         if not self._thread.run(work, lambda _, error: done(error)):
@@ -163,6 +179,8 @@ class Compaction(Feature):
             if time.monotonic() >= sync_s:
                 sync_s = time.monotonic() + SYNC_S
                 self.sync()
+                for topic in list(self._refused):
+                    self._remove(topic)
             await asyncio.sleep(LOOK_S)
 
     def sync(self) -> None:
@@ -216,10 +234,12 @@ class Compaction(Feature):
         name = config.topic_name
         if not is_compacted(config) or name in self._kept:
             return
-        if self.copies.has(name):  # of a topic that was deleted when a broker was killed
+        committed = self._store.commit_log.committed
+        if name in self._leaving or self.copies.has(name):  # a broker was killed as it was deleted
             self._remove(name)
+            self._made_again[name] = committed
         if not self._kept:
-            self.copying.begin_at(self._store.commit_log.committed)
+            self.copying.begin_at(committed)
         self._kept.add(name)
         self._used.set()
 
@@ -227,11 +247,18 @@ class Compaction(Feature):
         name = config.topic_name
         if name in self._kept:
             self._kept.discard(name)
+            self._made_again.pop(name, None)
             self.copying.forget(name)
             self._remove(name)
 
     def _remove(self, topic: str) -> None:
-        """Remove a topic's copies; a new topic so called is copied from when they are gone."""
+        """Remove a topic's copies; a new topic so called is copied when they are gone.
+
+        Until then the log has all of that.
+        """
+        before = self._leaving.get(topic)
+        if before is not None and not before.done():
+            return  # nothing has come to them since
         leaving = self._leaving[topic] = asyncio.get_running_loop().create_future()
         queues = self.copies.drop(topic)
 
@@ -239,9 +266,15 @@ class Compaction(Feature):
             self.copies.drop(topic)
             if error is None:
                 self._leaving.pop(topic, None)
+                if self._refused.pop(topic, None) is not None:
+                    log.info("compaction_copies_removed topic=%s", topic)
+                if (position := self._made_again.pop(topic, None)) is not None:
+                    self.copying.begin_at(min(position, self.copying.kept_from()))
                 leaving.set_result(None)
-            else:  # nothing is copied or read of a topic so called until a start has removed them
-                log.error("compaction_copies_not_removed topic=%s error=%s", topic, error)
+            else:  # nothing is copied or read of a topic so called until they are gone
+                if topic not in self._refused:
+                    log.error("compaction_copies_not_removed topic=%s error=%s", topic, error)
+                self._refused[topic] = error
                 leaving.set_exception(error)
                 leaving.exception()  # whoever waits hears of it; perhaps nobody does
 

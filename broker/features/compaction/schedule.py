@@ -12,6 +12,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.rounds import KEY_BYTES, RoundResult, compact
+from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ class Schedule:
             return False
         if not queue.max_offset:
             return False
-        copy, bounds = self._copies.queue(*name), (queue.min_offset, queue.max_offset)
+        copy = self._copies.queue(*name)
+        source = Source(self._store.files, self._store.commit_log.snapshot(), queue.snapshot())
         self._under_way.add(name)
 
         def done(result: RoundResult | None, error: Exception | None) -> None:
@@ -72,7 +74,7 @@ class Schedule:
             self._ended(name, result, error)
             self._begin_waiting()
 
-        if not self._threads.run(lambda: self._round(name, copy, bounds), done):
+        if not self._threads.run(lambda: self._round(name, copy, source), done):
             self._under_way.discard(name)
             return False
         return True
@@ -95,14 +97,15 @@ class Schedule:
             if not copy.loaded or copy.closed_pairs:
                 self.begin(name)
 
-    def _round(self, name: QueueName, copy: CopiedQueue, bounds: tuple[int, int]) -> RoundResult:
-        copy.load(*bounds)
+    def _round(self, name: QueueName, copy: CopiedQueue, source: Source) -> RoundResult:
+        copy.load(source.queue.min_offset, source.queue.max_offset, source)
         settings = self._copies.settings
         keys_max = settings.map_bytes_max // settings.rounds_max // KEY_BYTES
-        before = self._copies.compacted_to(*name)
+        before = -1 if copy.anew else self._copies.compacted_to(*name)
         result = compact(copy, before, keys_max, Pacer(lambda: self._threads.closed))
         if result.compacted_to > before:
             self._copies.note_compacted(*name, result.compacted_to)
+            copy.anew = False
         return result
 
     def _ended(self, name: QueueName, result: RoundResult | None, error: Exception | None) -> None:

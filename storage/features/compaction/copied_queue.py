@@ -19,6 +19,7 @@ from aerobee.storage.features.compaction import swap
 from aerobee.storage.features.compaction.finding import Finder
 from aerobee.storage.features.compaction.pairs import Folders, OpenPair, Pair
 from aerobee.storage.features.compaction.records import is_named
+from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.features.compaction.units import CompactionSettings, CopyUnit
 from aerobee.storage.features.compaction.writing import Copy, PairWriter
 from aerobee.storage.layout import COMPACTING
@@ -64,11 +65,14 @@ class CopiedQueue:
         self._writer = PairWriter(files, folders, settings)
         self.gone = False  # its topic was deleted
         self.loaded = False
+        self.anew = False  # what was here, and what is noted of it, is of an earlier life
         self.end = noted_end
         self.synced_end = noted_end  # is on the disk, as far as is known
 
-    def load(self, queue_begin: int, queue_end: int) -> None:
+    def load(self, queue_begin: int, queue_end: int, source: Source | None = None) -> None:
         """Find what is there, once; `queue_begin` and `queue_end` are the offsets the log has.
+
+        What `source` shows to be of a topic that was deleted, and made again since, is removed.
 
         What a killed round has left is ended or dropped. Behind what is known to be on the disk
         the copy ends before the first record that is not sound, if the log has it to be copied
@@ -82,6 +86,8 @@ class CopiedQueue:
             swap.go_on(self._files, self._folders, self._settings)
             finder = Finder(self._files, self._folders, self._settings, self._aside)
             pairs = finder.found(queue_begin)
+            if source is not None and pairs and not finder.without_earlier_life(pairs, source):
+                pairs, self.anew, self.synced_end = [], True, 0
             pairs = finder.without_end(pairs, max(queue_begin, self.synced_end), queue_end)
             self._writer.go_on_with(pairs, self.synced_end)
             self.end = self._last + 1

@@ -2,16 +2,21 @@
 
 import logging
 from pathlib import Path
+from typing import Final
 
+from aerobee.remoting.message.record import Record
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import WrongFileSize
 from aerobee.storage.features.compaction import swap
 from aerobee.storage.features.compaction.pairs import Folders, OpenPair, Pair, found_pair
 from aerobee.storage.features.compaction.records import sound_record
+from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.features.compaction.units import UNIT_BYTES, CompactionSettings
 from aerobee.storage.layout import file_name
 
 log = logging.getLogger(__name__)
+
+TRIES_MAX: Final = 100  # records that are damaged here or there, before none tells
 
 
 class Finder:
@@ -81,12 +86,47 @@ class Finder:
         if pair.last < min(checked_from, queue_end):
             return pair.count
         with OpenPair(self._files, self._folders, pair) as opened:
-            number = opened.number_of(checked_from)
+            number = opened.number_of(min(checked_from, queue_end))
             for unit in opened.units(number):
                 if unit.offset >= queue_end or sound_record(opened.record(unit), unit) is None:
                     return number
                 number += 1
         return number
+
+    def without_earlier_life(self, pairs: list[Pair], source: Source) -> list[Pair]:
+        """Leave out, and remove, what was copied of a topic that was deleted and made again.
+
+        The queue itself says so, by the first record that both have, and have undamaged. OSError:
+        some of it is still there.
+        """
+        if self._is_of(pairs, source) is not False:
+            return pairs
+        log.warning("compaction_copy_removed folder=%s reason=its topic was deleted",
+                    self._folders.units)  # fmt: skip
+        for pair in reversed(pairs):
+            for path in reversed(self._folders.paths(pair.base)):
+                self._files.remove(path)
+        for folder in (self._folders.records, self._folders.units):
+            self._files.sync_directory(folder)
+        return []
+
+    def _is_of(self, pairs: list[Pair], source: Source) -> bool | None:
+        """Whether pairs are copied of a queue; None where no record tells."""
+        queue = source.queue
+        tries = 0
+        for pair in pairs:
+            if pair.last < queue.min_offset or not pair.count:
+                continue
+            with OpenPair(self._files, self._folders, pair) as opened:
+                for unit in opened.units(opened.number_of(queue.min_offset)):
+                    tries += 1
+                    if unit.offset >= queue.max_offset or tries > TRIES_MAX:
+                        return None
+                    copied = sound_record(opened.record(unit), unit)
+                    own = source.record(unit.offset) if copied is not None else None
+                    if copied is not None and own is not None:
+                        return _same(copied, own)
+        return None
 
     def _wrong_size(self, base: int) -> WrongFileSize | None:
         sizes = (self._settings.file_bytes, self._settings.unit_file_bytes)
@@ -116,3 +156,10 @@ class Finder:
             self._files.sync(fd)
         finally:
             self._files.close(fd)
+
+
+def _same(copied: Record, own: Record) -> bool:
+    """Whether two records of one offset are of one message."""
+    return (copied.store_timestamp, copied.body, copied.properties) == (
+        own.store_timestamp, own.body, own.properties,
+    )  # fmt: skip

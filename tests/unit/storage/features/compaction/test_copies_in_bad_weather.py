@@ -236,3 +236,12 @@ def test_a_deleted_topic_stops_its_round(tmp_path: Path) -> None:
     assert len(calls) == 1
     calls[0].join(5)
     assert not (tmp_path / "compaction/compactionLog/T/0/compacting/aerobee.swap").exists()
+
+
+def test_a_copy_has_nothing_that_its_queue_has_not(tmp_path: Path) -> None:
+    """Also of what is noted as synced: the log has lost its end, or is another topic's."""
+    filled(tmp_path, LOG).sync()
+    queue = queue_of(tmp_path, Files(), COUNT)
+    queue.load(0, 5)
+    assert [each.queue_offset for each in read(queue)] == list(range(5))
+    assert (queue.end, queue.synced_end) == (5, 5)
