@@ -133,6 +133,8 @@ def apply_edits(
             raise _refused(problem)
         else:
             result[key] = value
+    if result.get(CLEANUP_POLICY) == COMPACTION and RETENTION_SECONDS in result:
+        raise _refused(f"{RETENTION_SECONDS} is not for topics that keep the latest of each key")
     return result
 
 

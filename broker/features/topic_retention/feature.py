@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from aerobee.broker.features.feature import Feature, Parts
-from aerobee.broker.features.topic_retention.kept_from import KeptFrom, kept_from
+from aerobee.broker.features.topic_retention.expiring import Expiring
 from aerobee.broker.room import Sample, Work
-from aerobee.broker.rules.attributes import RETENTION_SECONDS
+from aerobee.broker.rules.attributes import RETENTION_SECONDS, is_compacted
 from aerobee.broker.rules.system_topics import is_system_topic
 from aerobee.remoting.bodies import TopicConfig
-from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.upkeep.wall_time import WallTime
 
 log = logging.getLogger(__name__)
@@ -56,40 +56,40 @@ class TopicRetention(Feature):
             yield Sample("aerobee_topic_expired_messages_total", count, {"topic": topic})
 
     async def look(self) -> None:
-        """Move the queues of all such topics on; OSError: the disk refuses, and others follow."""
+        """Move the queues of all such topics on; OSError: the disk refuses, and others follow.
+
+        One note says it of all of them, however many they are.
+        """
         now_s = self.time.now()
         if now_s is None or not self._live.current.topic_retention_enable:
             return
-        if self._store.read_only:
+        if self._store.read_only or not self._kept_s:
             return
-        failed: OSError | None = None
-        for topic, kept_s in list(self._kept_s.items()):
-            try:
-                await self._look_at(topic, int((now_s - kept_s) * 1000))
-            except OSError as error:
-                failed = failed or error
+        end = self._store.commit_log.flushed_position
+        found, failed = Expiring(end), None
+        queues = self._store.queues.of_topics(self._kept_s)
+        for at in range(0, len(queues), QUEUES_PER_LOOK):
+            asked = [
+                (queue.snapshot(), queue.topic, int((now_s - kept_s) * 1000))
+                for queue in queues[at : at + QUEUES_PER_LOOK]
+                if (kept_s := self._kept_s.get(queue.topic)) is not None
+            ]
+            failed = await self._lookups.beside(partial(found.look, asked)) or failed
+        expired = {
+            topic: count
+            for topic, count in found.expired.items()
+            if count and topic in self._kept_s  # it may have been deleted meanwhile
+        }
+        if expired:
+            self._hide(expired, found.positions)
         if failed is not None:
             raise failed
 
-    async def _look_at(self, topic: str, timestamp_ms: int) -> None:
-        store = self._store
-        queues = store.queues.of_topics({topic})
-        end = position = store.commit_log.flushed_position
-        expired = 0
-        for at in range(0, len(queues), QUEUES_PER_LOOK):
-            found = await self._kept_from(queues[at : at + QUEUES_PER_LOOK], timestamp_ms, end)
-            position = min(position, found.position)
-            expired += found.expired
-        if expired and topic in self._kept_s:  # it may have been deleted meanwhile
-            store.retention.hide_before({topic: position})
-            self._expired[topic] = self._expired.get(topic, 0) + expired
-            log.info("messages_expired topic=%s count=%d before=%d", topic, expired, position)
-
-    async def _kept_from(self, queues: list[ConsumeQueue], timestamp_ms: int, end: int) -> KeptFrom:
-        snapshots = [queue.snapshot() for queue in queues]
-        return await self._lookups.beside(
-            lambda lookup: kept_from(lookup, snapshots, timestamp_ms, end)
-        )
+    def _hide(self, expired: Mapping[str, int], positions: Mapping[str, int]) -> None:
+        self._store.retention.hide_before({topic: positions[topic] for topic in expired})
+        for topic, count in expired.items():
+            self._expired[topic] = self._expired.get(topic, 0) + count
+            log.info("messages_expired topic=%s count=%d before=%d", topic, count, positions[topic])
 
     async def _look_again(self) -> None:
         while True:
@@ -105,8 +105,9 @@ class TopicRetention(Feature):
     def _follow(self, config: TopicConfig) -> None:
         """Take what a topic says now; what has expired once stays so."""
         name, value = config.topic_name, (config.attributes or {}).get(RETENTION_SECONDS, "")
-        if value.isdecimal() and int(value) and not is_system_topic(name, self._live.current):
-            self._kept_s[name] = int(value)
+        kept_s = int(value) if value.isdecimal() and not is_compacted(config) else 0
+        if kept_s and not is_system_topic(name, self._live.current):
+            self._kept_s[name] = kept_s
         else:
             self._forget(config)
 

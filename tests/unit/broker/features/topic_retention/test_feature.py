@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
@@ -34,7 +35,7 @@ PULL = {
 }  # fmt: skip
 
 
-async def keep(live: LiveBroker, attributes: str, **more: int) -> Command:
+async def keep(live: LiveBroker, attributes: str, **more: int | str) -> Command:
     """Change the attributes of a topic, as `mqadmin updateTopic -a` does."""
     fields = TOPIC | {"attributes": attributes} | more
     return await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
@@ -228,3 +229,54 @@ async def test_a_broker_that_obeys_none_says_so(tmp_path: Path) -> None:
         reply = await keep(live, "+aerobee.retention.seconds=60")
         assert reply.code == ResponseCode.INVALID_PARAMETER
         assert "topicRetentionEnable" in (reply.remark or "")
+
+
+async def test_many_topics_cost_one_note_and_few_turns_of_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note for each of them would be a sync for each, on the loop."""
+    async with live_broker(tmp_path) as live:
+        for number in range(100):
+            await keep(
+                live, "+aerobee.retention.seconds=60", topic=f"t{number}", readQueueNums=1,
+                writeQueueNums=1,
+            )  # fmt: skip
+            await send(live, 1, topic=f"t{number}")
+        await settle(live)
+        notes: list[Mapping[str, int]] = []
+        turns: list[object] = []
+        add, beside = live.broker.store.queues.expired.add, live.broker.context.cold.lookups.beside
+
+        def counted(positions: Mapping[str, int], log_begin: int) -> None:
+            notes.append(positions)
+            add(positions, log_begin)
+
+        async def counted_turn(look: Any) -> Any:
+            turns.append(look)
+            return await beside(look)
+
+        monkeypatch.setattr(live.broker.store.queues.expired, "add", counted)
+        monkeypatch.setattr(live.broker.context.cold.lookups, "beside", counted_turn)
+        await later(live, 61)
+        assert {bounds(live, f"t{number}") for number in range(100)} == {(1, 1)}
+        assert [len(each) for each in notes] == [100]
+        assert len(turns) == 2
+
+
+async def test_topics_that_keep_the_latest_of_each_key_have_no_other_retention(
+    tmp_path: Path,
+) -> None:
+    """Else what is not copied yet would be hidden from the copy."""
+    async with live_broker(tmp_path) as live:
+        both = "+cleanup.policy=COMPACTION,+aerobee.retention.seconds=60"
+        reply = await keep(live, both)
+        assert reply.code == ResponseCode.SYSTEM_ERROR
+        assert "latest of each key" in (reply.remark or "")
+        assert (await keep(live, "+cleanup.policy=COMPACTION")).code == ResponseCode.SUCCESS
+        reply = await keep(live, "+aerobee.retention.seconds=60")
+        assert reply.code == ResponseCode.SYSTEM_ERROR
+        config = live.broker.context.tables.topics.get("t")
+        assert config is not None
+        attributes = config.attributes | {"aerobee.retention.seconds": "60"}
+        feature(live)._follow(replace(config, attributes=attributes))  # as a file may have it
+        assert not list(feature(live).samples())
