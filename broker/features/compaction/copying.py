@@ -128,6 +128,8 @@ class Copying:
             self._seen_from = self._walk_began
             self._walk_began = self._store.commit_log.committed
             self._walk = self._names()
+            for name in self._behind:  # a topic may have fewer queues than it had
+                self._waiting.setdefault(name)
 
     def begin_at(self, position: int) -> None:
         """Take a position of the log before which no such topic has a message."""

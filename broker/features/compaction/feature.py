@@ -14,7 +14,7 @@ from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.room import Sample, Work
 from aerobee.broker.rules.attributes import is_compacted
 from aerobee.remoting.bodies import TopicConfig
-from aerobee.storage.features.compaction.copied_queue import CopiedQueue
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.source import Source
 from aerobee.storage.features.compaction.units import CompactionSettings
@@ -54,6 +54,7 @@ class Compaction(Feature):
         self.schedule = Schedule(parts.live, store, self.copies, self._names)
         self.passed_over = 0
         self._syncing = False
+        self._unsynced: Exception | None = None  # why the last sync has failed
         self._used = asyncio.Event()
         if self._kept:
             self._used.set()
@@ -140,6 +141,11 @@ class Compaction(Feature):
                 f"copies of {len(self._refused)} deleted topics are still there, the first of"
                 f" {topic}: {refusal}; topics made again under these names keep the log meanwhile"
             )
+        if self._unsynced is not None:
+            yield (
+                f"copies of compaction topics do not come to the disk: {self._unsynced};"
+                " the log is kept meanwhile, however full its disk"
+            )
         failures = self.copying.failures
         if failures:
             (topic, queue_id), error = next(iter(failures.items()))
@@ -191,14 +197,21 @@ class Compaction(Feature):
             self._run(lambda: self._sync_all(dirty), self._synced)
 
     def _sync_all(self, dirty: list[tuple[QueueName, CopiedQueue]]) -> None:
-        ends = {}
+        ends: dict[QueueName, int] = {}
+        failed: OSError | None = None
         for name, copy in dirty:
-            if not copy.gone:
+            try:
                 ends[name] = copy.sync()
+            except Gone:
+                continue
+            except OSError as error:  # others are synced and noted all the same
+                failed = failed or error
         self.copies.note_copied(ends)
+        if failed is not None:
+            raise failed
 
     def _synced(self, error: Exception | None) -> None:
-        self._syncing = False
+        self._syncing, self._unsynced = False, error
         if error is not None:
             log.error("compaction_sync_failed error=%s", error)
         self.copying.synced()

@@ -65,6 +65,7 @@ class CopiedQueue:
         self._writer = PairWriter(files, folders, settings)
         self.gone = False  # its topic was deleted
         self.loaded = False
+        self._cut_at: int | None = None  # a sync has failed: what is behind may not be on the disk
         self.anew = False  # what was here, and what is noted of it, is of an earlier life
         self.end = noted_end
         self.synced_end = noted_end  # is on the disk, as far as is known
@@ -88,7 +89,10 @@ class CopiedQueue:
             pairs = finder.found(queue_begin)
             if source is not None and pairs and not finder.without_earlier_life(pairs, source):
                 pairs, self.anew, self.synced_end = [], True, 0
+            if self._cut_at is not None:
+                queue_end = min(queue_end, self._cut_at)
             pairs = finder.without_end(pairs, max(queue_begin, self.synced_end), queue_end)
+            self._cut_at = None
             self._writer.go_on_with(pairs, self.synced_end)
             self.end = self._last + 1
             self.synced_end = min(self.synced_end, self.end)
@@ -118,17 +122,29 @@ class CopiedQueue:
             self.end = max(self.end, end)
 
     def sync(self) -> int:
-        """Return the offset up to which the disk has all of it, once it does."""
+        """Return the offset up to which the disk has all of it, once it does.
+
+        OSError: what was not synced before is cut off by the next `load`, and copied again.
+        """
         with self._lock:
             self._check()
             end, unsynced = self.end, self._writer.take_unsynced()
         try:
             self._writer.sync(unsynced)
         except BaseException:
-            self._writer.unsynced |= unsynced
+            self._distrust()
             raise
         self.synced_end = end
         return end
+
+    def _distrust(self) -> None:
+        """Believe nothing that was not synced before a sync that has failed.
+
+        The kernel may have dropped what it could not write, and would not say so the next time.
+        """
+        with self._lock:
+            self.end = self._cut_at = self.synced_end
+            self.loaded = False
 
     def read(
         self,
@@ -197,10 +213,16 @@ class CopiedQueue:
         OSError: before anything has moved, the old ones stay; after that the next start ends it.
         """
         doing = swap.Swap(tuple(old), tuple(fresh))
-        self._writer.sync_files(pair.base for pair in old)  # or the note would not know them again
+        try:
+            self._writer.sync_files(pair.base for pair in old)  # or the note would not know them
+        except BaseException:
+            self._distrust()
+            raise
         swap.note(self._files, self._folders, doing)
         with self._lock:
             self._check()
+            if self._writer.pairs[: len(old)] != tuple(old):
+                raise OSError(errno.EIO, "a sync failed", os.fspath(self._folders.records))
             self.loaded = False  # should it fail half-way, `load` ends it
             swap.move(self._files, self._folders, doing)
             self._writer.pairs = (*fresh, *self._writer.pairs[len(old) :])
@@ -244,4 +266,6 @@ class CopiedQueue:
         if self.gone:
             raise Gone
         if not self.loaded:
-            raise OSError(errno.EIO, "a round failed half-way", os.fspath(self._folders.records))
+            raise OSError(
+                errno.EIO, "a round or a sync failed half-way", os.fspath(self._folders.records)
+            )

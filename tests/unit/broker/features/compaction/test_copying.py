@@ -13,6 +13,7 @@ from aerobee.broker.features.compaction.copying import JOBS_MAX, Copying, QueueN
 from aerobee.broker.features.compaction.feature import Compaction
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.storage.features.compaction.copied_queue import CopiedQueue
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 QUEUES = 3 * JOBS_MAX
@@ -115,3 +116,55 @@ async def test_a_queue_that_the_disk_does_not_give_leaves_the_others(
             done(None)
         assert found.copies.queue("T", 1).end == 1
         assert copying.kept_from() <= live.broker.store.commit_log.begin
+
+
+async def test_a_copy_that_cannot_be_synced_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are synced and noted, and the broker says what is not."""
+    async with live_broker(tmp_path, compaction_mapped_file_size=1 << 16) as live:
+        found = feature(live)
+        for number in range(3):
+            await send(live, number)
+        copies = [found.copies.queue("T", number) for number in range(3)]
+        await until(lambda: all(copy.end == 1 for copy in copies), what="all to be copied")
+        sync = CopiedQueue.sync
+
+        def refuses(copy: CopiedQueue) -> int:
+            if copy is copies[0]:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return sync(copy)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(CopiedQueue, "sync", refuses)
+            found.sync()
+            await until(lambda: list(found.degraded()), what="the broker to say so")
+            assert [copy.synced_end for copy in copies] == [0, 1, 1]
+        found.sync()
+        await until(lambda: not list(found.degraded()), what="the sync")
+        assert copies[0].synced_end == 1
+
+
+async def test_a_topic_with_fewer_queues_than_before_does_not_keep_the_log(tmp_path: Path) -> None:
+    """What the others still had to be copied is copied."""
+    async with live_broker(tmp_path, compaction_mapped_file_size=1 << 16) as live:
+        found = feature(live)
+        begun: list[tuple[Callable[[], None], Done]] = []
+        names: list[QueueName] = [("T", 0)]
+        copying = Copying(
+            live.broker.store, found.copies, lambda: iter(names), lambda *job: begun.append(job)
+        )
+        found.copying.look = lambda: None  # type: ignore[method-assign]
+        await send(live, 0)
+        copying.look()
+        copying.look()  # the disk may not have it yet, or its job waits
+        begun.clear()
+        copying._under_way.clear()
+        names.clear()
+        await settle(live)
+        copying.look()
+        copying.look()
+        for work, done in begun:
+            work()
+            done(None)
+        assert found.copies.queue("T", 0).end == 1

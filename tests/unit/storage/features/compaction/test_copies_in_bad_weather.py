@@ -245,3 +245,35 @@ def test_a_copy_has_nothing_that_its_queue_has_not(tmp_path: Path) -> None:
     queue.load(0, 5)
     assert [each.queue_offset for each in read(queue)] == list(range(5))
     assert (queue.end, queue.synced_end) == (5, 5)
+
+
+class FailingSync(Files):
+    """A disk that once does not take what it is given."""
+
+    fails = False
+
+    def sync(self, fd: int) -> None:
+        """Fail, and forget, as a kernel may."""
+        if self.fails:
+            self.fails = False
+            raise OSError(errno.EIO, "the disk does not take it")
+        super().sync(fd)
+
+
+def test_what_a_failed_sync_may_have_lost_is_written_again(tmp_path: Path) -> None:
+    """The next sync would say that all is well of what the kernel has dropped."""
+    files = FailingSync()
+    queue = queue_of(tmp_path, files)
+    queue.load(0, COUNT)
+    queue.append(LOG[:20], 20)
+    assert queue.sync() == 20
+    queue.append(LOG[20:30], 30)
+    files.fails = True
+    with pytest.raises(OSError, match="does not take it"):
+        queue.sync()
+    assert (queue.end, queue.synced_end) == (20, 20)
+    queue.load(0, COUNT)
+    assert [each.queue_offset for each in read(queue)] == list(range(20))
+    queue.append(LOG[20:], COUNT)
+    assert queue.sync() == COUNT
+    assert [each.queue_offset for each in read(queue)] == list(range(COUNT))
