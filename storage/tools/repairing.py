@@ -22,6 +22,7 @@ from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.doubted_bytes import write_doubted_anew
 from aerobee.storage.recovery.fillers import fill
 from aerobee.storage.recovery.known_damage import take_known_damage
+from aerobee.storage.recovery.light_queues import LightRecovery
 from aerobee.storage.recovery.next_record import NextRecord, sound_record
 from aerobee.storage.recovery.quarantine import Quarantine, describe
 from aerobee.storage.recovery.walk import LogWalk
@@ -112,6 +113,7 @@ class Repairer:
         for queue in list(self._queues):
             self._mend_queue(queue, found)
         self._fill()
+        self._mend_light(found)
         self._finish()
 
     def _walk(self, floor: int) -> None:
@@ -150,6 +152,22 @@ class Repairer:
                 self._blank(queue, first, last)
         for span in queue.spans():
             self._sync(span)
+
+    def _mend_light(self, found: Progress | None) -> None:
+        """Bring light queues up to the log: the next start will believe that they are."""
+        light = LightRecovery(self._parts)
+        if not light.wanted:
+            return
+        known = {queue.directory for queue in self._queues}
+        self.result.entries_written += light.run(found, self._segments.begin, self.result.end)
+        for queue in self._queues:
+            if queue.directory not in known:
+                queue.write_out()
+                for span in queue.spans():
+                    self._sync(span)
+                for folder in (queue.directory, queue.directory.parent):
+                    self._files.sync_directory(folder)
+        self._files.sync_directory(self._queues.root)
 
     def _blank(self, queue: ConsumeQueue, first: int, last: int) -> None:
         for span in queue.spans():

@@ -20,6 +20,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, iter_records
+from aerobee.storage.repair import repair
 from aerobee.storage.verify import verify
 
 ON = {"enable_lmq": True, "enable_multi_dispatch": True}
@@ -299,3 +300,29 @@ async def test_tails_that_go_between_room_and_entry_lose_none(
             await send(live, b"%d" % number, A, B)
         for queue in (A, B, "t"):
             assert await bodies(live, queue) == [b"%d" % number for number in range(9)]
+
+
+@pytest.mark.parametrize("flushed", [0, 5], ids=["nothing on the disk", "some"])
+async def test_a_repair_after_a_kill_brings_light_queues_up_to_the_log(
+    tmp_path: Path, flushed: int
+) -> None:
+    """The next start takes what a repair says as proven, and looks at nothing before."""
+    async with light_broker(tmp_path) as live:
+        store = live.broker.store
+        for number in range(7):
+            if number and number == flushed:
+                await until(lambda: all(q.flushed_offset == q.max_offset for q in store.queues))
+            await send(live, b"m%d" % number, A, B)
+        store.commit_log.commit()
+        store.abandon()
+    settings = live.broker.settings.store
+    repair(settings)
+    assert not verify(settings).problems
+    async with light_broker(tmp_path) as live:
+        for name in (A, B):
+            assert await bodies(live, name) == [b"m%d" % number for number in range(7)]
+        await send(live, b"next", A)
+        assert (await bodies(live, A))[7:] == [b"next"]
+    repair(settings)
+    async with light_broker(tmp_path) as live:
+        assert len(await bodies(live, A)) == 8
