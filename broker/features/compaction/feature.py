@@ -192,6 +192,8 @@ class Compaction(Feature):
     def sync(self) -> None:
         """Have the disk take what was copied, and note it; the log needs to keep less then."""
         dirty = self.copying.dirty()
+        if not self.copying.behind:  # what could not be synced is of a topic that is no more
+            self._unsynced = None
         if dirty and not self._syncing:
             self._syncing = True
             self._run(lambda: self._sync_all(dirty), self._synced)
