@@ -10,6 +10,7 @@ from aerobee.broker.features.timers.placing import TimerPlacer
 from aerobee.broker.features.timers.saving import TimerFiles
 from aerobee.broker.features.timers.service import TimerService, TimeSource
 from aerobee.broker.room import Sample, Work
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
@@ -33,11 +34,21 @@ class Timers(Feature):
         self._saving = TimerFiles(writing, self.service, live.current.config_dir)
         self._saving.recover(wall_clock_ms())
         self._live = live
-        live.on_change(lambda settings: self.service.look_again())
+        self._warned = live.current.retention_warnings(timers=True)  # at the start
+        live.on_change(self._apply)
         self.placer = TimerPlacer(writing, lambda: live.current, self.service)
         self.answers = Routes("timers")
         self.answers.on(RequestCode.GET_TIMER_CHECK_POINT)(self._check_point)
         self.answers.on(RequestCode.GET_TIMER_METRICS)(self._metrics)
+
+    def _apply(self, settings: BrokerSettings) -> None:
+        """Take settings that were changed at run time; say what may cost those that wait."""
+        self.service.look_again()
+        warnings = settings.retention_warnings(timers=True)
+        if warnings != self._warned:
+            for warning in warnings:
+                log.warning("retention_is_short: %s", warning)
+            self._warned = warnings
 
     async def start(self) -> None:
         """Deliver what is due."""

@@ -44,3 +44,15 @@ async def test_a_log_that_is_too_short_for_timers_is_told_of(
     async with live_broker(tmp_path, file_reserved_time=hours, timer_wheel_enable=timers):
         found = [each for each in caplog.records if "retention_is_short" in each.getMessage()]
     assert [each.levelno for each in found] == [logging.WARNING] * told
+
+
+async def test_a_change_that_makes_it_too_short_is_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once for each change, and not for others."""
+    async with live_broker(tmp_path, file_reserved_time=72) as live:
+        for hours in (72, 24, 24, 60, 12):
+            changed = live.broker.settings.changed({"fileReservedTime": str(hours)})
+            live.broker.live.change(changed)
+        found = [each for each in caplog.records if "retention_is_short" in each.getMessage()]
+        assert len(found) == 2
