@@ -85,10 +85,8 @@ class Cause(Enum):
     CUT_OFF = Reach("it is cut off", COMMIT_S, SHARE_S)
     FROZEN = Reach("it stands still", COMMIT_S, SHARE_S)
     # it forgets what was committed since it saved, who its members are, and all locks
-    BROKER_DIED = Reach("it died", COMMIT_S + SAVE_S, ROUTES_S + HAND_OVER_S, locks=True)
-    BROKER_LOST_POWER = Reach(
-        "it lost power", COMMIT_S + SAVE_S, ROUTES_S + HAND_OVER_S, locks=True
-    )
+    BROKER_DIED = Reach("it died", COMMIT_S + SAVE_S, ROUTES_S + SHARE_S, locks=True)
+    BROKER_LOST_POWER = Reach("it lost power", COMMIT_S + SAVE_S, ROUTES_S + SHARE_S, locks=True)
     # whoever asks for a queue gets it, whatever its owner has not committed
     WAITS_CHANGED = Reach("it waits for no owner", COMMIT_S, HAND_OVER_S + SHARE_S)
     # it takes no message, also none back, and so the offsets of who fails stand still

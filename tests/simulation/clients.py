@@ -19,6 +19,7 @@ from simulation.stage.world import World
 
 if TYPE_CHECKING:
     from simulation.members import Member
+    from simulation.producing.times import TimedSends
 
 POISON: Final = b"poison"
 DELAY_LEVELS: Final = (1, 1, 2, 3, 4)  # 1, 5, 10 and 30 s
@@ -188,10 +189,11 @@ class ProducerNode(ClientNode):
     """Sends numbered messages to its topics, `gap_s` apart, and notes what is acknowledged.
 
     The share `poison` of them says of its body that it is compressed, which it is not; the share
-    `delays` is to be delivered later.
+    `delays` is to be delivered later, and `times` at a time.
     """
 
-    poison = delays = 0.0
+    poison = delays = times = 0.0
+    timed: "TimedSends"
     topics: tuple[str, ...]
     gap_s: float
     _sent = 0
@@ -222,6 +224,8 @@ class ProducerNode(ClientNode):
                 sends.start(self._send_poison(poisoner, self.dice.choice(self.topics)))
             if self._delay_dice.random() < self.delays:
                 sends.start(self._send_delayed(producer, self._delay_dice.choice(self.topics)))
+            if self.times and self.timed.dice.random() < self.times:
+                sends.start(self._send_timed(producer))
             for _ in range(20 if self.dice.random() < 0.02 else 1):
                 sends.start(self._send(producer, self.dice.choice(self.topics)))
 
@@ -245,7 +249,15 @@ class ProducerNode(ClientNode):
         finally:
             self._sending -= 1
         place = Place(SCHEDULE_TOPIC, result.queue.broker_name, level - 1)
-        self.ledger.delay(body, topic, place, result.queue_offset)
+        self.ledger.wait(body, topic, place, result.queue_offset)
+
+    async def _send_timed(self, producer: Producer) -> None:
+        """Send a message that waits for its time, and perhaps take it back."""
+        self._sending += 1
+        try:
+            await self.timed.send(producer, self.timed.dice.choice(self.topics))
+        finally:
+            self._sending -= 1
 
     async def _send(self, producer: Producer, topic: str) -> None:
         messages = []

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from simulation.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
+from simulation.producing.waits import Waits
 from simulation.stage.trace import Trace
 
 
@@ -23,6 +24,9 @@ class Kind(StrEnum):
     TWICE = "nothing is delivered twice without a crash or a time-out"
     WENT_BACK = "committed offsets never go back"
     ORDER = "orderly queues are handled in order, by one member at a time"
+    HIDDEN = "what was rolled back, or recalled in time, is never seen"
+    EARLY = "nothing is seen before its time"
+    LATE = "a time is kept, unless its broker was kept from it"
     OWNERS = "after quiet, every queue has exactly one owner"
     SLOW = "no unmodified client waits for an offset longer than it can"
     ERROR = "no code meets an error that it does not expect"
@@ -125,7 +129,9 @@ class Ledger:
         self.groups: dict[str, Group] = {}
         self.acknowledged: dict[bytes, tuple[Place, int]] = {}
         self.delayed: dict[bytes, str] = {}  # the topics of those that wait elsewhere first
+        self.waits = Waits()  # what was asked for some of those, and for messages in doubt
         self.disturbances: list[Disturbance] = []
+        self.starved: list[tuple[str, float, float]] = []  # brokers whose disk gave nothing
         self.duplicates: list[tuple[Attempt, Attempt]] = []
         self.powerless: set[str] = set()  # brokers that have lost their power
         self.shortened: set[str] = set()  # brokers whose queues have lost their ends to power loss
@@ -142,8 +148,8 @@ class Ledger:
         """A producer was told that its message is stored."""
         self.acknowledged[body] = (place, offset)
 
-    def delay(self, body: bytes, topic: str, place: Place, offset: int) -> None:
-        """A producer was told that its message is stored, and waits at a place of its level."""
+    def wait(self, body: bytes, topic: str, place: Place, offset: int) -> None:
+        """A producer was told that its message is stored, and waits at a place for its topic."""
         self.acknowledged[body] = (place, offset)
         self.delayed[body] = topic
 
@@ -153,6 +159,7 @@ class Ledger:
         """A handler begins with a message."""
         seen = self.groups[group]
         attempt = Attempt(group, member, place, offset, body, self._now_s(), waited_as=waited_as)
+        self._check_wait(attempt)
         if waited_as:
             self._check_waited(seen, attempt)
         elif self.once:
@@ -210,6 +217,17 @@ class Ledger:
         return any(
             each.subject in subjects and (each.begins_s > since_s or each.ends_s > since_s)
             for each in self.disturbances
+        )
+
+    def starve(self, broker: str, seconds: float) -> None:
+        """A broker's disk gives no room, or fails, for so long: what is due there waits."""
+        self.starved.append((broker, self._now_s(), self._now_s() + seconds))
+
+    def held_up(self, broker: str, begin_s: float, end_s: float) -> bool:
+        """Whether a broker was kept from its work between two moments."""
+        return self._disturbed({broker}, begin_s, end_s) or any(
+            each == broker and begins_s <= end_s and ends_s >= begin_s
+            for each, begins_s, ends_s in self.starved
         )
 
     def commit(self, group: str, place: Place, offset: int, remote: str = "") -> None:
@@ -288,6 +306,17 @@ class Ledger:
             what = f"{group.name} got the delayed message {attempt.waited_as} of {broker} at"
             where = f"{first.place} {first.offset} and {attempt.place} {attempt.offset}"
             self.broke(Kind.TWICE, f"{what} {where}")
+
+    def _check_wait(self, attempt: Attempt) -> None:
+        """What has a time, or depends on a decision, is seen as that has it."""
+        waits = self.waits
+        for kind, what in (
+            (Kind.HIDDEN, waits.hidden(attempt)),
+            (Kind.EARLY, waits.early(attempt)),
+            (Kind.TWICE, waits.twice(attempt, self.disturbances)),
+        ):
+            if what:
+                self.broke(kind, what)
 
     def _check_once(self, group: Group, attempt: Attempt) -> None:
         """A message has one place at each broker, unless power has taken that from the log."""

@@ -8,6 +8,11 @@ from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
+from aerobee.broker.features.dedup.firsts import TopicFirsts
+from aerobee.broker.features.timers.second import DueSecond
+from aerobee.broker.features.timers.service import TimerService
+from aerobee.broker.features.transactions.halves import OpenHalves
+from aerobee.broker.features.transactions.recovery import TransactionRecovery
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.pulls.puller import Puller
@@ -101,11 +106,44 @@ def _one_bad_body_fails_the_pull(patches: ExitStack) -> None:
     patches.enter_context(patch.object(Puller, "_decode", all_or_none))
 
 
+def _times_are_kept_again(patches: ExitStack) -> None:
+    """What the log proves of timed messages is not read: the note is older than the log."""
+    patches.enter_context(
+        patch("aerobee.storage.timers.recovery.delivered_between", lambda *_: (set(), 0))
+    )
+
+
+def _recalls_are_not_read(patches: ExitStack) -> None:
+    """What takes a message back counts only where it comes after its second was read."""
+    read_unit = TimerService._read_unit
+
+    def without(self: TimerService, second: DueSecond, unit: Any) -> None:
+        read_unit(self, second, unit)
+        second.deletes.clear()
+
+    patches.enter_context(patch.object(TimerService, "_read_unit", without))
+
+
+def _commits_are_not_looked_for(patches: ExitStack) -> None:
+    """A start believes op messages alone: what was committed just before a kill is open again."""
+    patches.enter_context(patch.object(TransactionRecovery, "_committed", lambda self: None))
+
+
+def _transactions_end_twice(patches: ExitStack) -> None:
+    """What has ended stays open, so that its check commits it once more."""
+    patches.enter_context(patch.object(OpenHalves, "end", lambda self, half, outcome: None))
+
+
+def _nobody_knows_keys(patches: ExitStack) -> None:
+    """Topics that ask for it do not get it: a retry is stored again."""
+    patches.enter_context(patch.object(TopicFirsts, "follow", lambda self, config: None))
+
+
 MUTATIONS = (
     Mutation(
         "delayed messages are delivered again",
         _deliveries_are_not_looked_for,
-        2,
+        31,
         lambda plan: plan.delays and plan.disk and plan.gap_s >= 0.4,  # few messages are quick
         (Kind.TWICE,),
         "the delayed message",
@@ -120,7 +158,7 @@ MUTATIONS = (
     Mutation(
         "a connection whose maker gave up is not greeted",
         _who_waits_greets,
-        369,
+        9,
         lambda plan: Trouble.HURRY in plan.troubles and not plan.disk,
         (Kind.OWNERS, Kind.TWICE, Kind.WENT_BACK, Kind.ORDER),
     ),
@@ -130,5 +168,44 @@ MUTATIONS = (
         2,
         lambda plan: Trouble.POISON in plan.troubles,
         (Kind.LOST,),
+    ),
+    Mutation(
+        "timed messages are delivered again",
+        _times_are_kept_again,
+        13,
+        lambda plan: plan.times and Trouble.BROKERS_DIE in plan.troubles,
+        (Kind.TWICE,),
+        "timed",
+    ),
+    Mutation(
+        "recalls are not read",
+        _recalls_are_not_read,
+        12,
+        lambda plan: plan.times and not plan.disk,
+        (Kind.HIDDEN,),
+        "recalled",
+    ),
+    Mutation(
+        "commits are not looked for",
+        _commits_are_not_looked_for,
+        55,
+        lambda plan: plan.transactions and Trouble.BROKERS_DIE in plan.troubles,
+        (Kind.TWICE,),
+        "half",
+    ),
+    Mutation(
+        "what has ended stays open",
+        _transactions_end_twice,
+        4,
+        lambda plan: plan.transactions and not plan.disk,
+        (Kind.TWICE,),
+        "half",
+    ),
+    Mutation(
+        "a retry is stored again",
+        _nobody_knows_keys,
+        245,
+        lambda plan: plan.once and Trouble.LOST_REPLIES in plan.troubles and not plan.disk,
+        (Kind.ONCE,),
     ),
 )

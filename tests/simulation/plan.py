@@ -33,10 +33,11 @@ class Trouble(StrEnum):
     POISON = "messages cannot be unpacked"
     MOVES = "brokers come back elsewhere"
     SETTINGS = "the waits of hand-overs are changed"
+    LOST_REPLIES = "replies to producers are lost"
 
 
 EDGES = (Trouble.CANCELS, Trouble.HURRY, Trouble.POISON, Trouble.MOVES)
-LATER = (Trouble.SETTINGS,)
+LATER = (Trouble.SETTINGS, Trouble.LOST_REPLIES)
 """Both are drawn apart from the others, which therefore stay what they were for a seed."""
 
 
@@ -67,6 +68,8 @@ class Plan:
     grows: bool  # topics get more queues on the way
     shared: bool  # a process has a member of each group
     delays: bool = False  # some messages are to be delivered later
+    times: bool = False  # some messages have a time of their own, and some of those are recalled
+    transactions: bool = False  # a producer decides later about its messages
     once: bool = False  # topics store a producer's retry once
     disk: bool = False  # brokers lie on disks that fail, on machines that lose their power
 
@@ -81,6 +84,7 @@ class Plan:
             f" {self.topics}, {self.producers} producers; {groups}"
             f"{', each process in all groups' * self.shared}; {troubles}"
             f"{', disks fail and power is lost' * self.disk}{', delays' * self.delays}"
+            f"{', times and recalls' * self.times}{', transactions' * self.transactions}"
             f"{', retries are stored once' * self.once}"
         )
 
@@ -118,6 +122,8 @@ def draw(seed: int) -> Plan:
         grows=dice.random() < 0.4,
         shared=dice.random() < 0.3,
         delays=edges.random() < 0.6,
+        times=Random(f"times {seed}").random() < 0.5,
+        transactions=Random(f"transactions {seed}").random() < 0.5,
         once=Random(f"once {seed}").random() < 0.5,
         disk=seed % 4 > 1,
     )

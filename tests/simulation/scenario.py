@@ -20,12 +20,15 @@ from aerobee.remoting.errors import AerobeeError
 from simulation import ledger as book
 from simulation.causes import AWAY_S
 from simulation.clients import HostNode, ProducerNode, unless_killed
-from simulation.delays import check_delays
 from simulation.disk.broker import DiskBrokerNode
 from simulation.java_member import JavaMember
 from simulation.ledger import Group, Ledger, Place, Violation
 from simulation.members import LiteMember, Member, OrderlyMember, PushMember
 from simulation.plan import EDGES, Kind, Plan, Trouble, draw
+from simulation.producing.delays import check_delays
+from simulation.producing.judging import check_waits
+from simulation.producing.times import TimedSends
+from simulation.producing.transactions import TransactionNode
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 from simulation.stage.world import World
 from simulation.troubles import Troubles
@@ -37,6 +40,7 @@ FAILING_SHARE: Final = 0.02
 TOO_LONG_SHARE: Final = 0.003
 POISON_SHARE: Final = 0.03
 DELAY_SHARE: Final = 0.15
+TIMED_SHARE: Final = 0.2
 
 MEMBERS: Final[dict[Kind, tuple[type[Member], ...]]] = {  # in turn
     Kind.PUSH: (PushMember,),
@@ -119,13 +123,15 @@ class Scenario:
             )
         self.hosts = self._make_hosts()
         self.producers = [self._make_producer(number) for number in range(plan.producers)]
+        self.deciders = [self._make_decider()] if plan.transactions else []
 
     def _make_broker(self, name: str, ip: str) -> BrokerNode:
         """Make a broker, with a disk of its own that may fail if the plan says so."""
         world, flush = self.world, self.plan.flush
-        if not self.plan.disk:
-            return BrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
-        return DiskBrokerNode(world, self.ledger, name, ip, self.namesrv, flush)
+        kind = DiskBrokerNode if self.plan.disk else BrokerNode
+        node = kind(world, self.ledger, name, ip, self.namesrv, flush)
+        node.set(timer_wheel_enable=self.plan.times, transaction_enable=self.plan.transactions)
+        return node
 
     def close(self) -> None:
         """Let go of the files of the machines, of which each seed leaves hundreds."""
@@ -168,20 +174,33 @@ class Scenario:
         producer.topics, producer.gap_s = tuple(self.plan.topics), self.plan.gap_s
         if self.plan.delays:
             producer.delays = DELAY_SHARE
+        if self.plan.times:
+            producer.times = TIMED_SHARE
+            producer.timed = TimedSends(self.world, self.ledger, self.brokers, producer.name)
         if Trouble.POISON in self.plan.troubles:
             self.ledger.poison, producer.poison = True, POISON_SHARE
         return producer
+
+    def _senders(self) -> list[ProducerNode | TransactionNode]:
+        return [*self.producers, *self.deciders]
+
+    def _make_decider(self) -> TransactionNode:
+        node = TransactionNode(self.world, self.ledger, "x0", "10.0.9.9", self.namesrv)
+        node.topics, node.gap_s = tuple(self.plan.topics), 4 * self.plan.gap_s
+        node.dies = Trouble.CLIENTS_DIE in self.plan.troubles
+        return node
 
     async def run(self) -> None:
         """Live through the plan."""
         for server in self.servers:
             await server.start()
         await self._admin(self._make_topics())
-        for producer in self.producers:
-            producer.start()
+        for sender in self._senders():
+            sender.start()
         ends_s = self.world.loop.time() + self.plan.active_s
         lives = [asyncio.create_task(self._come_and_go(host, ends_s)) for host in self.hosts]
         troubles = Troubles(self, ends_s)
+        lives += [asyncio.create_task(node.live(ends_s)) for node in self.deciders]
         work = [*lives, asyncio.create_task(troubles.run())]
         if self.plan.grows:
             work.append(asyncio.create_task(self._grow(ends_s)))
@@ -255,11 +274,13 @@ class Scenario:
             if not any(host.up and member.joined for host, member in mine):
                 host, member = next((each for each in mine if each[0].up), mine[0])
                 await (host.come_back(member) if host.up else host.start())
-        sent = [await producer.finish(60.0) for producer in self.producers]
+        sent = [await each.finish(60.0) for each in self._senders()]
         for broker in self.brokers:
             if isinstance(broker, DiskBrokerNode):
                 broker.check_end()
         await check_delays(world, self.ledger, self.brokers)
+        if self.plan.times or self.plan.transactions:
+            await check_waits(world, self.ledger, self.brokers)
         await world.until(self._all_handled, CONSUMED_WITHIN_S)
         await asyncio.sleep(SETTLED_AFTER_S)
         if not all(sent):

@@ -124,6 +124,12 @@ class BrokerNode(ServerNode):
             flush_disk_type=flush,
             auto_create_topic_enable=False,
             timer_wheel_enable=False,
+            mapped_file_size_timer_log=4096,
+            timer_roll_window_slot=12,  # seconds
+            recall_message_enable=True,
+            transaction_time_out=3000,
+            transaction_check_interval=5000,
+            transaction_check_max=1000,
             message_index_enable=False,  # a thread of its own follows no virtual time
         )
 

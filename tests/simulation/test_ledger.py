@@ -223,7 +223,7 @@ DELAYS = Place(SCHEDULE_TOPIC, "broker-a", 0)
 
 def test_a_delayed_message_is_handled_by_the_groups_of_its_topic(ledger: Ledger) -> None:
     """Whatever topic it waits in until it is due."""
-    ledger.delay(b"0", "t", DELAYS, 7)
+    ledger.wait(b"0", "t", DELAYS, 7)
     assert kinds(ledger) == [Kind.LOST] * 3
     for group in ledger.groups:
         handle(ledger, "m", 0, group=group)

@@ -26,6 +26,8 @@ CHANGED_S: Final = (0.0, 12.0)
 WAITS_MS: Final = (0, 0, 300, 1500)
 FROZEN_S: Final = (1.0, 20.0)  # a lock that was renewed before the last renewal outlives it
 
+LOST_REPLIES_S: Final = (0.2, 1.0)
+
 
 class Troubles:
     """Disturbs servers and connections until `ends_s`; tells the ledger whom."""
@@ -49,6 +51,7 @@ class Troubles:
             Trouble.HURRY: self._hurry,
             Trouble.MOVES: self._move_broker,
             Trouble.SETTINGS: self._change_waits,
+            Trouble.LOST_REPLIES: self._lose_replies,
         }
         self._ways = [ways[each] for each in Trouble if each in scenario.plan.troubles & set(ways)]
         self._disks = DiskTroubles(self, scenario)
@@ -106,9 +109,12 @@ class Troubles:
             self._blame_broker(node, Cause.WAITS_CHANGED, seconds)
             live = node.broker.live
             before = {name: getattr(live.current, name) for name in waits}
-            live.change(live.current.model_copy(update=waits))
+            assert node.process is not None
+            run = node.process.context.copy().run  # timers that follow settings are its own
+            run(live.change, live.current.model_copy(update=waits))
             await asyncio.sleep(seconds)
-            live.change(live.current.model_copy(update=before))  # if it has died, of its last life
+            before_that = live.current.model_copy(update=before)  # if it has died, of its last life
+            run(live.change, before_that)
 
     def _blame_broker(self, node: BrokerNode, cause: Cause, seconds: float) -> None:
         self._world.trace.note(f"{node.name}: {cause} {seconds:.1f} s")
@@ -195,6 +201,19 @@ class Troubles:
             self._world.network.leave_half_open(
                 wire, alive, seconds, black_hole=self._dice.random() < 0.5
             )
+
+    async def _lose_replies(self) -> None:
+        """Let producers hear nothing more on their connections: what they said has arrived."""
+        names = {each.name for each in (*self._scenario.producers, *self._scenario.deciders)}
+        for wire in list(self._world.network.wires):
+            process = wire.client.process
+            if process.name.rpartition(".")[0] in names and self._dice.random() < 0.7:
+                self._world.trace.note(f"{process}: replies are lost")
+                wire.lose_replies()
+        await asyncio.sleep(self._dice.uniform(*LOST_REPLIES_S))
+        for wire in list(self._world.network.wires):
+            if wire.deaf:
+                self._world.network.cut(wire)
 
     async def _cut_off(self) -> None:
         """Let nothing get through between a client and a server for a while."""

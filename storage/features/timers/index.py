@@ -252,8 +252,7 @@ class TimerIndex:
 
     def _write_check(self, data: bytes) -> None:
         files, path = self._files, self._check_path
-        if not path.parent.is_dir():
-            files.make_directory(path.parent)
+        files.make_directory(path.parent)
         fd = files.open(path, create=True)
         try:
             files.resize(fd, CHECK_FILE_BYTES)

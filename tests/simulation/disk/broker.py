@@ -41,6 +41,7 @@ class DiskBrokerNode(BrokerNode):
         self._flush = flush
         self._promised: set[bytes] = set()  # what has to outlive a loss of power
         self.lost_power = False  # ever
+        self._flushed = 0  # of the log, when its last process ended
 
     async def start(self) -> None:
         """Begin a life; again where the disk ends it before it serves."""
@@ -66,6 +67,12 @@ class DiskBrokerNode(BrokerNode):
             self._ledger.down(self.name, Cause.BROKER_STOPPED)
             await self.stop()
         await super().heal()
+
+    async def _leave(self) -> None:
+        try:
+            await super()._leave()
+        except OSError as error:  # what it could not save it has in the log
+            self.world.trace.note(f"{self.name} has not saved everything: {error}")
 
     def equip(self, process: Process) -> None:
         """Give a process its door to the disk."""
@@ -107,6 +114,8 @@ class DiskBrokerNode(BrokerNode):
         """End the machine, and the broker on it; what was not synced may be gone."""
         self._ledger.forget_commits(self.name)
         self.kill()
+        if self._flush == "ASYNC_FLUSH":
+            self._ledger.waits.power_lost(self.name, self._flushed)
         self.machine.lose_power()
         self.machine.weather.clear_up()
         self.lost_power = True
@@ -121,7 +130,7 @@ class DiskBrokerNode(BrokerNode):
         if not hasattr(self, "broker"):
             return
         store = self.broker.store
-        flushed = store.commit_log.flushed_position
+        self._flushed = flushed = store.commit_log.flushed_position
         with self.machine.looked_at():
             for body, (place, offset) in self._ledger.acknowledged.items():
                 queue = store.find_queue(place.topic, place.queue_id)

@@ -294,7 +294,7 @@ class Door(Files):
             return
         self.make_directory(path.parent)
         self.step("mkdir", path)
-        path.mkdir()
+        path.mkdir(exist_ok=True)  # tables, which do not pass this door, lie in one of them
         self.machine.folder(path.parent).change({path.name: Folder()})
 
     def names(self, path: Path) -> list[str]:

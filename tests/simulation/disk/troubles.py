@@ -107,6 +107,7 @@ class DiskTroubles:
     async def _fill_up(self) -> None:
         node = self._node("no space")
         seconds = self._dice.uniform(0.5, 10)
+        self._ledger.starve(node.name, seconds)
         if self._sends_back:
             self._ledger.disturb(node.name, Cause.BROKER_REFUSES, seconds)
         node.machine.weather.no_space_until_s = node.machine.clock.monotonic() + seconds

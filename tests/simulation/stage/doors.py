@@ -23,12 +23,23 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import Buffer, Resident
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
+from aerobee.storage.timers.codecs import SLOT_BYTES
 from simulation.stage.loop import VirtualLoop
 from simulation.stage.network import Network
 from simulation.stage.process import PROCESS
 
 EPOCH_S: Final = 1_772_000_000  # what wall clocks show when a run begins
+WHEEL_SLOTS: Final = 600  # seconds; of a wheel for two weeks a simulated disk has 37 MB
 COLD_SHARE: Final = 0.02  # of looks at memory, whose pages have just left it
+
+_SMALL_WHEEL: Final[tuple[tuple[str, object], ...]] = (
+    *(
+        (f"aerobee.storage.timers.{name}.SLOTS", WHEEL_SLOTS)
+        for name in ("codecs", "index", "note")
+    ),
+    ("aerobee.storage.timers.wheel.SLOTS", WHEEL_SLOTS),
+    ("aerobee.storage.timers.wheel.WHEEL_BYTES", WHEEL_SLOTS * SLOT_BYTES),
+)
 
 
 class KeptByTheKernel(Files):
@@ -73,6 +84,7 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
             ("aerobee.broker.app.MessageStore", _store),
             ("aerobee.broker.pulls.server.resident", _memory(Random(dice.getrandbits(64)))),
             ("aerobee.broker.cold.reads.DiskThreads", _ThreadsOfTheLoop),
+            *_SMALL_WHEEL,
         ):
             doors.enter_context(patch(target, replacement))
         try:

@@ -41,6 +41,7 @@ class Wire:
     ) -> None:
         self.network = network
         self.black_hole = False
+        self.deaf = False  # what the server says is lost
         self.base_s = network.dice.choice((0.0001, 0.0003, 0.001, 0.004))
         name = (client.ip, port)
         self.client = End(self, client, name, address)
@@ -49,8 +50,12 @@ class Wire:
 
     def send(self, sender: End, data: bytes | None) -> None:
         """Let a piece, or the good-bye (None), travel to the other end."""
-        if not self.black_hole:
+        if not self.black_hole and not (self.deaf and sender is self.server):
             self._travel(sender, self._arrive, sender.peer, data)
+
+    def lose_replies(self) -> None:
+        """Let nothing more arrive that the server sends."""
+        self.deaf = True
 
     def reset_peer(self, sender: End) -> None:
         """Let a reset travel to the other end, behind what is on its way."""

@@ -5,6 +5,7 @@ from typing import Final
 from aerobee.broker.features.delays.feature import Delays
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from simulation.disk.broker import DiskBrokerNode
 from simulation.ledger import Kind, Ledger, Place
@@ -33,7 +34,9 @@ def _demanded(ledger: Ledger, node: BrokerNode) -> dict[str, bytes]:
     found = {}
     for body in ledger.delayed:
         place, offset = ledger.acknowledged.get(body, (None, 0))
-        if place is not None and place.broker == node.name:  # else power has taken it
+        if (
+            place is not None and place.topic == SCHEDULE_TOPIC and place.broker == node.name
+        ):  # else power has taken it
             found[f"{place.queue_id + 1}-{offset}"] = body
     return found
 

@@ -1,0 +1,1 @@
+"""Producers that do more than send: delays, times and recalls, transactions; and their rules."""
