@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from contextvars import Context
 from random import Random
 from typing import Final
 
@@ -88,7 +89,7 @@ class DiskBrokerNode(BrokerNode):
         if self.process is process:
             self.process = None
         self.world.kill(process)
-        self.world.loop.call_soon(self._bury, process)
+        self.world.loop.call_soon(self._bury, process, context=Context())  # not as the dead one
 
     def _bury(self, process: Process) -> None:
         """Let go of what a dead process had open."""
