@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from aerobee.cli.demo.features import Features
 from aerobee.cli.demo.screen import Screen, Stopwatch
 from aerobee.cli.demo.tally import ConsumerRow, Snapshot, Tally
 from aerobee.client import (
@@ -39,6 +40,7 @@ class Story:
         self.tally = Tally(messages)
         self.send_seconds = 0.0
         self.seconds = 0.0
+        self.facts: list[tuple[str, str]] = []  # of features, what and how it went
         self._screen = screen
         self._cluster = EmbeddedCluster(root=root)
         self._consumers: dict[str, PushConsumer] = {}
@@ -61,6 +63,10 @@ class Story:
                 for topic in TOPICS:
                     await cluster.create_topic(topic, QUEUES)
                 await self._play(cluster.namesrv_addr)
+                features = Features(cluster, self._tell)
+                await features.run()
+                self.facts = features.facts
+                self._over = True
         finally:
             showing.cancel()
 
@@ -85,7 +91,6 @@ class Story:
             await sending
             await self._drain()
             self._tell("everything sent has been consumed")
-            self._over = True
         finally:
             if sending is not None:
                 sending.cancel()

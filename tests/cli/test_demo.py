@@ -28,11 +28,21 @@ def test_the_demonstration_balances(tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    values = dict(re.findall(r"^(\S.*?) {2,}(\S+)$", done.stdout, re.MULTILINE))
+    values = dict(re.findall(r"^(\S.*?) {2,}(\S+(?: \S+)*)$", done.stdout, re.MULTILINE))
     assert values["sent"] == values["consumed"] == "3,000"
     assert values["lost"] == "0"
     assert int(values["delivered more than once"].replace(",", "")) < 3000
-    for event in ("two consumers share", "consumer-3 joins", "consumer-1 leaves"):
+    assert values["committed and rolled back, seen"] == "1 and 0"
+    assert values["sent 2 times for a lost answer, stored"] == "1 time"
+    assert int(re.findall(r"came after +(\d+) ms", done.stdout)[0]) >= 700
+    for event in (
+        "two consumers share",
+        "consumer-3 joins",
+        "consumer-1 leaves",
+        "a transaction",
+        "a message",
+        "the answer",
+    ):
         assert f"-- {event}" in done.stdout
     counted = re.findall(r"^  Demo\w+ +([\d,]+)$", done.stdout, re.MULTILINE)
     assert counted == ["1,500", "1,500"]
