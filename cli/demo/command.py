@@ -34,8 +34,9 @@ def demo(messages: int, root: Path | None, with_spark: bool) -> None:
     """Show a cluster at work, then read its log with Spark.
 
     A nameserver and a broker run in this process with real sockets and files. A producer sends
-    while two consumers share the queues; a third joins, the first leaves. Then a transaction, a delay
-    and a retry that is stored once. Ends with 0 if nothing was lost and Spark counted what was sent.
+    while two consumers share the queues; a third joins, the first leaves. Then there are a
+    transaction, a delay and a retry that is stored once. Ends with 0 if nothing was lost and Spark
+    counted what was sent.
     """
     root = _folder(root)
     logging.basicConfig(filename=root / "demo.log", level=logging.INFO)
