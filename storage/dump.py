@@ -41,6 +41,10 @@ from aerobee.storage.layout import (
     INDEX_NOTE,
     LOCK,
     PROGRESS,
+    TIMER_CHECK,
+    TIMER_LOG,
+    TIMER_WHEEL,
+    TIMERS,
     is_file_name,
 )
 from aerobee.storage.log.damage import decode_damage
@@ -48,6 +52,7 @@ from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import decode_progress
 from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.features.timers.shown import check_lines, note_lines, unit_lines, wheel_lines
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20
@@ -62,6 +67,8 @@ def dump(path: Path) -> Iterator[str]:
     if is_file_name(path.name):
         if Path(COMPACTION_QUEUE).name in path.parts:
             return dump_units(path)
+        if path.parent.name == TIMER_LOG:
+            return unit_lines(path)
         if path.parent.name.isdecimal() and Path(COMPACTION_LOG).name in path.parts:
             return dump_log(path)
         if path.parent.name.isdecimal():
@@ -77,6 +84,9 @@ def dump(path: Path) -> Iterator[str]:
         DEDUP: _dump_dedup,
         DAMAGE: _dump_damage,
         INDEX_NOTE: _dump_index_note,
+        TIMERS: note_lines,
+        TIMER_WHEEL: wheel_lines,
+        Path(TIMER_CHECK).name: check_lines,
         ABORT: _dump_text,
         LOCK: _dump_text,
     }
@@ -88,8 +98,8 @@ def dump(path: Path) -> Iterator[str]:
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
-        f" {BOOT_NOTE}, {DELAYED}, {DEDUP}, {DAMAGE}, {INDEX_NOTE}, {ABORT}, {LOCK},"
-        f" or a file of {CONFIG}/ or {INDEX}/"
+        f" {BOOT_NOTE}, {DELAYED}, {DEDUP}, {DAMAGE}, {INDEX_NOTE}, {TIMERS}, {TIMER_WHEEL},"
+        f" {ABORT}, {LOCK}, or a file of {CONFIG}/ or {INDEX}/"
     )
 
 

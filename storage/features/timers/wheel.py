@@ -112,6 +112,11 @@ class Wheel:
             if self._noted.get(index) == data:
                 del self._noted[index]
 
+    def stored(self) -> Iterator[Slot]:
+        """Yield every slot that was ever used."""
+        for _, data in self._slots():
+            yield decode_slot(data)
+
     def _slots(self) -> Iterator[tuple[int, bytes]]:
         yield from self._changed.items()
         if self._open() < 0:
