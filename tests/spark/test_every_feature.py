@@ -160,7 +160,7 @@ def test_a_store_of_all_features_goes_through_every_door(
     assert not unknown, told.err[-2000:]
     for line in ("takes one back", "1 wait, units ", "messages before 4 have units"):
         assert line in told.out, line
-    read = spark.read.format("aerobee").option("path", str(store)).load()
+    read = spark.read.format("rocketmq").option("path", str(store)).load()
     found = Counter({row["topic"]: row["count"] for row in read.groupBy("topic").count().collect()})
     assert found == SEEN
     export(store, tmp_path / "lake", spark=spark)
