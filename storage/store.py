@@ -9,6 +9,7 @@ import logging
 import time
 from contextlib import suppress
 
+from aerobee.storage.batch_queues.taking import take_units
 from aerobee.storage.disk.files import Files, memory_bytes, raise_open_files_limit, wait_readable
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.disk.worker import Job
@@ -177,6 +178,7 @@ class MessageStore:
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {}, stopped=not aborted)
+        take_units(self._parts)
         self.recovered = result = Recovery(self._parts, evidence).run()
         if (light := LightRecovery(self._parts)).wanted:
             result.entries += light.run(self._progress_found, result.begun_at, result.position)

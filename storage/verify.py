@@ -21,6 +21,8 @@ from aerobee.remoting.errors import system_error
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.storage.batch_queues.checking import problems_of_units
+from aerobee.storage.batch_queues.taking import take_units
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.features.compaction.checking import problems_of_copies
@@ -32,7 +34,14 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress
-from aerobee.storage.queues.bulk_check import Columns, Entries, columns, read_entries, sound_until
+from aerobee.storage.queues.bulk_check import (
+    Columns,
+    Entries,
+    columns,
+    first_of_each,
+    read_entries,
+    sound_until,
+)
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
@@ -119,6 +128,7 @@ class Verifier:
         if aborted:
             self._unwritten_from = max(end, read_checkpoint(self._files, root).queue_position)
         self._queues.load({})
+        take_units(self._parts)
         for queue in self._queues:
             queue.trim(self._segments.begin)
         report.log_files = len(self._segments.items)
@@ -140,6 +150,8 @@ class Verifier:
         self._check_end()
         for queue in self._queues:
             self._check_queue(queue)
+        for problem in problems_of_units(self._parts):
+            report.add(problem)
         if not report.problem_count and self._named != self._vouched:
             report.entries = report.lost_entries = 0  # some entry names what is no record
             for queue in self._queues:
@@ -234,7 +246,14 @@ class Verifier:
             return
         if record.queue_offset < queue.min_offset:
             return
+        if (last := record.queue_offset + record.messages - 1) >= queue.max_offset:
+            if record.position < self._unwritten_from:
+                self.report.add(f"{name}: of its {record.messages} messages some have no entry")
+            return
         position, size, code = queue.entry(record.queue_offset)
+        if queue.entry(last)[:2] != (position, size):
+            self.report.add(f"{name}: of its {record.messages} messages some have another entry")
+            return
         if (position, size) != (record.position, record.size):
             self.report.add(
                 f"{name}: the entry says {size} bytes at {position}, the record has {record.size}"
@@ -291,13 +310,16 @@ class Verifier:
                     f" {self.report.begin} to {self.report.end}"
                 )
             known = np.flatnonzero(size != BLANK_SIZE)
-            falls = np.flatnonzero(position[known][1:] <= position[known][:-1])
+            falls = np.flatnonzero(position[known][1:] + queue.batched <= position[known][:-1])
             for fall in falls[:PROBLEMS_SHOWN].tolist():
                 before, index = int(known[fall]), int(known[fall + 1])
                 self.report.add(
                     f"{queue.topic}-{queue.queue_id} offset {low + index}: position"
                     f" {position[index]} is not behind the one before, {position[before]}"
                 )
+            if queue.batched:
+                before = queue.place_of(low - 1)[0] if low > queue.min_offset else -1
+                inside &= first_of_each(rows, before)
             self._named += int((inside & ~lost & (position >= self.report.begin)).sum())
             if self.report.problem_count or heads:
                 self._check_heads(queue, low, position, size, inside & ~lost)

@@ -34,7 +34,8 @@ def sound_prefix(segments: Segments, queue: ConsumeQueue) -> int:
         position, size, _ = queue.entry(offset)
         if size == BLANK_SIZE:
             continue
-        if size < RECORD_BYTES_MIN or position < last_end:
+        shares = queue.batched and position + size == last_end
+        if size < RECORD_BYTES_MIN or (position < last_end and not shares):
             break
         last_end = position + size
         checked = offset % SECTOR_ENTRIES == 0 or offset == queue.max_offset - 1
@@ -54,6 +55,8 @@ def record_of(
     if len(head) < HEAD.size:
         return False
     total, _, _, queue_id, _, own_offset, own, _ = HEAD.unpack(head)
+    if queue.batched and own_offset < offset:
+        own_offset = offset  # one of several messages
     return bool((total, queue_id, own_offset, own) == (size, queue.queue_id, offset, position))
 
 
