@@ -11,8 +11,7 @@ Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -51,8 +50,8 @@ from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 from aerobee.storage.tools.guessing import add_store_arguments, store_settings
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.topic_lives import TopicLives
+from aerobee.storage.tools.verify_report import PROBLEMS_SHOWN, Report, lines
 
-PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
 BLOCK_ENTRIES: Final = 65_536
 
@@ -61,30 +60,6 @@ _TAGS: Final = b"TAGS\x01"  # name and separator, as they stand in a record
 Progress = Callable[[int], None]
 _Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-
-@dataclass(slots=True)
-class Report:
-    """What was looked at and what is wrong; `problems` are sentences with file and place."""
-
-    log_files: int = 0
-    begin: int = 0
-    end: int = 0
-    end_reason: str = ""
-    records: int = 0
-    queues: int = 0
-    entries: int = 0
-    deleted_records: int = 0  # of topics that have been deleted since
-    unwritten: int = 0  # records whose entries a broker has, or had when it died, in memory
-    lost_entries: int = 0  # whose messages the log does not have any more
-    problems: list[str] = field(default_factory=list)
-    problem_count: int = 0
-
-    def add(self, problem: str) -> None:
-        """Note a problem; beyond the first few only the number grows."""
-        self.problem_count += 1
-        if len(self.problems) < PROBLEMS_SHOWN:
-            self.problems.append(problem)
 
 
 class Verifier:
@@ -367,26 +342,6 @@ def verify(
     ):
         report.add(problem)
     return report
-
-
-def lines(report: Report) -> Iterator[str]:
-    """Describe a report, the problems first."""
-    yield from report.problems
-    if (hidden := report.problem_count - len(report.problems)) > 0:
-        yield f"... and {hidden} more"
-    if report.deleted_records:
-        yield (
-            f"{report.deleted_records} records of deleted topics: no queue has them, and they go"
-            " when their log files go"
-        )
-    if report.unwritten:
-        yield f"{report.unwritten} newest records have no queue entry yet: a start writes them"
-    if report.lost_entries:
-        yield f"{report.lost_entries} messages of queues are lost: their entries are passed over"
-    yield (
-        f"{report.log_files} log files, {report.records} records at {report.begin} to {report.end};"
-        f" {report.queues} queues, {report.entries} entries; {report.problem_count} problems"
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from aerobee.storage.batch_queues.units import BatchUnit
 from aerobee.storage.layout import BATCH_UNITS, queue_names
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.mending import record_of
 
 log = logging.getLogger(__name__)
 
@@ -17,49 +18,51 @@ NEWEST_FILES: Final = 3
 _NOTHING: Final = (-1, -1)
 
 
-def take_units(parts: StoreParts) -> int:
-    """Add entries for units that go further than our entries do; return how many messages.
+def take_units(parts: StoreParts) -> StoreParts:
+    """Add entries for units that go further than our entries do; return the parts.
 
     Where the newest of our entries contradict the units, another broker has written the log anew
     since: all entries are made again from the units. Recovery holds both against the log.
     """
-    taken = 0
     for topic, queue_id in list(queue_names(parts.settings.root, BATCH_UNITS)):
         if not parts.queues.is_batched(topic):
             log.warning("batch_units_left topic=%s queue=%d reason='its topic is of another"
                         " queue.type'", topic, queue_id)  # fmt: skip
             continue
         try:
-            taken += _take(parts, UnitFiles(parts.files, parts.settings.root, topic, queue_id))
+            _take(parts, UnitFiles(parts.files, parts.settings.root, topic, queue_id))
         except OSError as error:  # what they say stands in the log
             log.error("batch_units_not_read topic=%s queue=%d error=%s", topic, queue_id, error)
-    return taken
+    return parts
 
 
-def _take(parts: StoreParts, units: UnitFiles) -> int:
+def _take(parts: StoreParts, units: UnitFiles) -> None:
     begin = parts.queues.deleted.before(units.topic)
     queue = parts.queues.find(units.topic, units.queue_id)
     if queue is None:
         if not any(unit.position >= begin for _, unit in units.read()):
             if parts.write:  # a kill has left them of a topic that was deleted
                 units.remove()
-            return 0
+            return
         queue = parts.queues.get(units.topic, units.queue_id)
     if queue.max_offset > queue.min_offset:
         newest = [unit for _, unit in units.read(units.newest(NEWEST_FILES))]
         if not newest:
-            return 0
+            return
         if _agrees(queue, newest):
             if newest[-1].end <= queue.max_offset:
-                return 0
+                return
             if newest[0].first_offset <= queue.max_offset:
-                return _add(parts, queue, newest, begin)
+                _add(parts, queue, newest, begin)
+                return
+        elif _has_record(parts, queue):
+            return  # it is the units that are damaged: they are written again
         log.warning("batch_entries_anew queue=%s", queue.directory)
         if parts.write:
             queue.truncate(0)
             parts.queues.remove_files(queue)
         queue.start_at(0)
-    return _add(parts, queue, (unit for _, unit in units.read()), begin)
+    _add(parts, queue, (unit for _, unit in units.read()), begin)
 
 
 def _agrees(queue: ConsumeQueue, newest: list[BatchUnit]) -> bool:
@@ -71,17 +74,20 @@ def _agrees(queue: ConsumeQueue, newest: list[BatchUnit]) -> bool:
     return queue.place_of(offset) == place
 
 
-def _add(parts: StoreParts, queue: ConsumeQueue, units: Iterable[BatchUnit], begin: int) -> int:
-    before = queue.max_offset
+def _has_record(parts: StoreParts, queue: ConsumeQueue) -> bool:
+    """Whether the log has what the newest entry names."""
+    offset = queue.max_offset - 1
+    return record_of(parts.segments, queue, offset, *queue.place_of(offset))
+
+
+def _add(parts: StoreParts, queue: ConsumeQueue, units: Iterable[BatchUnit], begin: int) -> None:
     put = queue.put if parts.write else queue.put_in_memory
     for unit in units:
         if unit.end <= queue.max_offset or unit.position < begin:
             continue
         if queue.max_offset == queue.min_offset and unit.first_offset > queue.max_offset:
             queue.start_at(unit.first_offset)
-            before = queue.max_offset
         while queue.max_offset < unit.first_offset:  # see BatchUnit.follows
             put(queue.max_offset, 0, BLANK_SIZE, 0)
         for offset in range(queue.max_offset, unit.end):
             put(offset, unit.position, unit.size, unit.tags_code)
-    return queue.max_offset - before
