@@ -29,6 +29,7 @@ class UnitFiles:
         self.topic = topic
         self.queue_id = queue_id
         self.directory = root / BATCH_UNITS / topic / str(queue_id)
+        self._clean = False  # whether what lies behind the last unit is known to be zeros
 
     def spans(self) -> list[FileSpan]:
         """List the files, oldest first; none where their sizes make no sense together."""
@@ -93,7 +94,7 @@ class UnitFiles:
         for span in reversed(spans):
             if span.begin >= max(1, number + len(units)) * UNIT_BYTES:
                 self._files.remove(span.path)
-        done, fresh = 0, False
+        done, fresh, clean, self._clean = 0, False, self._clean, False
         while done < len(units):
             first = number + done
             base = first // per_file * per_file
@@ -105,11 +106,13 @@ class UnitFiles:
                 at = (first - base) * UNIT_BYTES
                 data = pack_units(units[done : done + count])
                 self._files.write(fd, data, at)
-                self._files.clear(fd, at + len(data), file_bytes - at - len(data))
+                if not clean:
+                    self._files.clear(fd, at + len(data), file_bytes - at - len(data))
                 self._files.sync(fd)
             finally:
                 self._files.close(fd)
             done += count
+        self._clean = True
         if fresh:
             for directory in (self.directory, *self.directory.parents[:3]):
                 self._files.sync_directory(directory)

@@ -235,7 +235,7 @@ class RecordDispatcher:
     def _known_otherwise(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether an entry of another offset points at the record: then its header is damaged."""
         offset = queue.first_from(record.position)
-        if offset >= queue.max_offset or offset == record.queue_offset:
+        if offset >= queue.max_offset or 0 <= offset - record.queue_offset < record.messages:
             return False
         return queue.entry(offset)[:2] == (record.position, record.size)
 

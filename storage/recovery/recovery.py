@@ -41,6 +41,7 @@ from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
 from aerobee.storage.recovery.dispatch import RecordDispatcher
 from aerobee.storage.recovery.known_damage import take_known_damage
+from aerobee.storage.recovery.last_batches import complete_last
 from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
@@ -104,6 +105,9 @@ class Recovery:
         started = time.monotonic()
         result = self.result
         if self._segments.items:
+            for queue in self._queues:
+                if queue.batched:
+                    result.entries += complete_last(self._segments, queue, write=self._write)
             self._floor = take_known_damage(
                 self._search, self._table, self._evidence.damage, self._evidence.progress
             )

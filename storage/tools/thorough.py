@@ -154,7 +154,9 @@ class ThoroughDispatcher(RecordDispatcher):
         own = self._queues.find(record.topic, record.queue_id)
         for queue in self._queues:
             offset = queue.first_from(record.position)
-            if (queue, offset) == (own, record.queue_offset) or offset >= queue.max_offset:
+            if offset >= queue.max_offset:
+                continue
+            if queue is own and 0 <= offset - record.queue_offset < record.messages:
                 continue
             if queue.entry(offset)[:2] == (record.position, record.size):
                 return f"{queue.topic}-{queue.queue_id} offset {offset}"

@@ -1,4 +1,4 @@
-"""Batches that are one record: whatever ends the store, each message is at its offset afterwards."""
+"""Batches that are one record: after any end of the store each message is at its offset."""
 
 import random
 from collections import defaultdict
@@ -18,8 +18,10 @@ from support.disks.logs import (
 from aerobee.broker.features.batch_queues.following import UnitFollower
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
-from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.message.record import iter_records
+from aerobee.storage.batch_queues import unit_files
 from aerobee.storage.batch_queues.unit_files import UnitFiles
+from aerobee.storage.batch_queues.units import UNIT_BYTES
 from aerobee.storage.disk.replacing import replace_file
 from aerobee.storage.settings import SYNC_FLUSH, StoreSettings
 from aerobee.storage.store import MessageStore
@@ -29,27 +31,37 @@ TABLE = b'{"topicConfigTable":{"together":{"attributes":{"queue.type":"BatchCQ"}
 FLAGS = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
 
 
+@pytest.fixture(autouse=True)
+def small_unit_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let units have many files."""
+    monkeypatch.setattr(unit_files, "UNIT_FILE_BYTES", 20 * UNIT_BYTES)
+
+
 class Batches:
     """Sends batches and single messages at random; knows what the disk has acknowledged."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sent: dict[int, list[bytes]] = defaultdict(list)
-        self.acknowledged: dict[int, int] = defaultdict(int)
+        self.acknowledged: dict[int, set[int]] = defaultdict(set)
         self.number = 0
 
     def run(self, store: MessageStore, steps: int) -> None:
         """Do random things to a SYNC_FLUSH store, whose units follow now and then."""
         followers: dict[int, UnitFollower] = {}
         for _ in range(steps):
+            ends = defaultdict(int, {queue_id: len(sent) for queue_id, sent in self.sent.items()})
             for _ in range(self.chance.randint(1, 4)):
                 self._send(store, self.chance.randint(0, 1))
             store.commit_log.commit()
-            ends = {queue_id: len(sent) for queue_id, sent in self.sent.items()}
+            fresh = {
+                queue_id: range(ends[queue_id], len(sent)) for queue_id, sent in self.sent.items()
+            }
 
-            def done(ok: bool, ends: dict[int, int] = ends) -> None:
+            def done(ok: bool, fresh: dict[int, range] = fresh) -> None:
                 if ok:
-                    self.acknowledged.update(ends)
+                    for queue_id, offsets in fresh.items():
+                        self.acknowledged[queue_id] |= set(offsets)
 
             store.flusher.request(store.commit_log.committed, done)
             if self.chance.random() < 0.6:
@@ -78,30 +90,31 @@ class Batches:
         queue.add_alike(count - 1, position, log.position - position, 0)
 
     def check(self, store: MessageStore) -> None:
-        """See all that was acknowledged, each at its offset, and nothing twice."""
+        """See all that was acknowledged, each at its offset, and nothing twice.
+
+        A hole in what was never synced takes its own messages, and none behind it.
+        """
         for queue_id, sent in self.sent.items():
             queue = store.find_queue(TOPIC, queue_id)
-            found: list[bytes] = []
             end = queue.max_offset if queue is not None else 0
+            found: dict[int, bytes] = {}
             offset = 0
             while offset < end:
                 result = store.read(queue, offset, 32, 1 << 20)
                 for part in result.parts:
-                    data = bytes(part)
-                    while data:
-                        record = decode_record(data)
-                        assert record.queue_offset == len(found)
+                    for record in iter_records(bytes(part)):
                         inner = record.sys_flag & SysFlag.INNER_BATCH
-                        found += (
-                            [e.body for e in split_batch(record.body)] if inner else [record.body]
-                        )
-                        data = data[record.total_size :]
+                        bodies = [record.body]
+                        if inner:
+                            bodies = [each.body for each in split_batch(record.body)]
+                        assert record.queue_offset not in found
+                        found.update(enumerate(bodies, record.queue_offset))
                 assert result.next_offset > offset
                 offset = result.next_offset
-            assert found == sent[:end]
-            assert self.acknowledged[queue_id] <= end
+            assert found == {offset: sent[offset] for offset in found}
+            assert self.acknowledged[queue_id] <= found.keys()
             del sent[end:]
-            self.acknowledged[queue_id] = end
+            self.acknowledged[queue_id] = set(found)
 
 
 def begun(root: Path) -> tuple[StoreSettings, ForgetfulFiles]:
@@ -113,7 +126,7 @@ def begun(root: Path) -> tuple[StoreSettings, ForgetfulFiles]:
     return settings, files
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_machine_crash_loses_no_batch_that_was_synced(tmp_path: Path, seed: int) -> None:
     """Lives on a disk that forgets and tears what was not synced, at times without our files."""
     chance = random.Random(seed)
@@ -137,12 +150,13 @@ def test_a_machine_crash_loses_no_batch_that_was_synced(tmp_path: Path, seed: in
             follower.write(*follower.collect())
     store.close()
     assert not other_problems(settings)
-    for queue_id, sent in batches.sent.items():
+    for queue_id in batches.sent:
         units = [unit for _, unit in UnitFiles(files, tmp_path, TOPIC, queue_id).read()]
-        assert sum(unit.messages for unit in units) == len(sent)
+        covered = {offset for unit in units for offset in range(unit.first_offset, unit.end)}
+        assert batches.acknowledged[queue_id] <= covered
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_killed_process_loses_nothing(tmp_path: Path, seed: int) -> None:
     """What was committed is there, though no round has written its entries."""
     chance = random.Random(seed)

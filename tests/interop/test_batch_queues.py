@@ -148,7 +148,7 @@ async def test_clients_take_them_apart(tmp_path: Path) -> None:
         assert offset_of(client, 30, TOPIC, 0) == 5
         assert len(list(decode_records(pull(client, TOPIC, 0, 0).body))) == 1
         async with Producer("ours", namesrv=cluster.namesrv) as producer:
-            await producer.send_batch([Message(TOPIC, b"ours %d" % n) for n in range(3)])
+            await producer.send_many([Message(TOPIC, b"ours %d" % n) for n in range(3)])
         wanted = sorted([each.body for each in contents] + [b"ours %d" % n for n in range(3)])
         got: list[ReceivedMessage] = []
 
