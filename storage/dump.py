@@ -16,7 +16,6 @@ from aerobee.remoting.errors import CorruptRecord, system_error
 from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
-from aerobee.storage.batch_queues.units import units_of as batch_units_of
 from aerobee.storage.disk.files import Files
 from aerobee.storage.features.compaction.units import units_of
 from aerobee.storage.features.dedup.snapshot import ROW, decode_snapshot
@@ -55,6 +54,7 @@ from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import decode_progress
 from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.recovery.batch_units.units import units_of as batch_units_of
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20

@@ -9,7 +9,6 @@ import logging
 import time
 from contextlib import suppress
 
-from aerobee.storage.batch_queues.taking import take_units
 from aerobee.storage.disk.files import Files, memory_bytes, raise_open_files_limit, wait_readable
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.disk.worker import Job
@@ -169,20 +168,16 @@ class MessageStore:
         self.checkpoints.latest = checkpoint = read_checkpoint(files, root)
         progress = read_progress(files, root)
         self.aborted = aborted = (root / ABORT).exists()
+        damage = tuple(read_damage(files, root))
         self.queues.deleted.load()
         self._progress_found = self.queues.deleted.still_true(progress)
         progress = without_light(self._progress_found)
         evidence = Evidence(
-            aborted,
-            checkpoint,
-            progress,
-            self._boot_note.read(),
-            tuple(read_damage(files, root)),
-            self._boot_note.unheard(),
+            aborted, checkpoint, progress, self._boot_note.read(), damage, self._boot_note.unheard()
         )
         self.segments.load(progress.position if progress else 0, aborted=aborted)
         self.queues.load(progress.queues if progress else {}, stopped=not aborted)
-        self.recovered = result = Recovery(take_units(self._parts), evidence).run()
+        self.recovered = result = Recovery(self._parts, evidence).run()
         if (light := LightRecovery(self._parts)).wanted:
             result.entries += light.run(self._progress_found, result.begun_at, result.position)
         log.info(

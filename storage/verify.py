@@ -20,8 +20,6 @@ from aerobee.remoting.errors import system_error
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from aerobee.storage.batch_queues.checking import problems_of_units
-from aerobee.storage.batch_queues.taking import take_units
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.features.compaction.checking import problems_of_copies
@@ -42,6 +40,8 @@ from aerobee.storage.queues.bulk_check import (
     sound_until,
 )
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.batch_units.checking import problems_of_units
+from aerobee.storage.recovery.batch_units.taking import take_units
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe

@@ -19,10 +19,10 @@ from aerobee.broker.features.batch_queues.following import UnitFollower
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
 from aerobee.remoting.message.record import iter_records
-from aerobee.storage.batch_queues import unit_files
-from aerobee.storage.batch_queues.unit_files import UnitFiles
-from aerobee.storage.batch_queues.units import UNIT_BYTES
 from aerobee.storage.disk.replacing import replace_file
+from aerobee.storage.recovery.batch_units import unit_files
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
+from aerobee.storage.recovery.batch_units.units import UNIT_BYTES
 from aerobee.storage.settings import SYNC_FLUSH, StoreSettings
 from aerobee.storage.store import MessageStore
 

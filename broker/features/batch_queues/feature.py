@@ -12,8 +12,8 @@ from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.room import Sample, Work
 from aerobee.broker.rules.attributes import is_batched
 from aerobee.remoting.bodies import TopicConfig
-from aerobee.storage.batch_queues.unit_files import UnitFiles
 from aerobee.storage.errors import StoreError
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.batch_queues.taking import NEWEST_FILES
-from aerobee.storage.batch_queues.unit_files import UnitFiles
-from aerobee.storage.batch_queues.units import UNIT_MESSAGES_MAX, BatchUnit
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.batch_units.taking import NEWEST_FILES
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
+from aerobee.storage.recovery.batch_units.units import UNIT_MESSAGES_MAX, BatchUnit
 from aerobee.storage.store import MessageStore
 
 UNITS_AT_ONCE: Final = 2048  # that are collected in one turn of the loop
@@ -24,12 +24,14 @@ class UnitFollower:
         self.files = UnitFiles(store.files, store.settings.root, queue.topic, queue.queue_id)
         self._number = 0  # of the next unit
         self._stamp = 0
+        self._left_over = False  # units behind those, of messages that the log has lost
         self.next_offset: int | None = None  # not looked at yet
 
     @property
     def behind(self) -> bool:
         """Whether the queue has messages that its units do not have."""
-        return self.next_offset is None or self.next_offset < self.queue.max_offset
+        next_offset = self.next_offset
+        return next_offset is None or self._left_over or next_offset < self.queue.max_offset
 
     def collect(self) -> tuple[int, list[BatchUnit]]:
         """Return what is missing, as far as the log has it, and the number of the first unit."""
@@ -51,6 +53,9 @@ class UnitFollower:
 
     def write(self, number: int, units: list[BatchUnit]) -> None:
         """Write what was collected, and have the disk take it; OSError: it is tried again."""
+        if self._left_over:
+            self.files.cut(number)
+            self._left_over = False
         if units:
             self.files.write(number, units)
             self._number, self.next_offset = number + len(units), units[-1].end
@@ -62,9 +67,13 @@ class UnitFollower:
         self._number, self.next_offset = 0, queue.min_offset
         for number, unit in self.files.read(self.files.newest(NEWEST_FILES)):
             known = queue.min_offset <= unit.first_offset and unit.end <= queue.max_offset
-            if known and queue.place_of(unit.first_offset) != (unit.position, unit.size):
-                return
-            if known and queue.place_of(unit.end - 1) != (unit.position, unit.size):
+            place = (unit.position, unit.size)
+            if known and (
+                queue.place_of(unit.first_offset) != place or queue.place_of(unit.end - 1) != place
+            ):
+                known = False
+            self._left_over = not known and unit.end > queue.min_offset
+            if self._left_over:
                 return
             if known or unit.end <= queue.min_offset:
                 self._number, self.next_offset = number + 1, unit.end

@@ -13,9 +13,9 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, iter_records
-from aerobee.storage.batch_queues.unit_files import UnitFiles
 from aerobee.storage.disk.files import Files
 from aerobee.storage.dump import dump
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
 from aerobee.storage.repair import repair
 from aerobee.storage.verify import verify
 

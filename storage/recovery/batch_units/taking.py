@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
-from aerobee.storage.batch_queues.unit_files import UnitFiles
-from aerobee.storage.batch_queues.units import BatchUnit
 from aerobee.storage.layout import BATCH_UNITS, queue_names
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
+from aerobee.storage.recovery.batch_units.units import BatchUnit
 from aerobee.storage.recovery.mending import record_of
 
 log = logging.getLogger(__name__)

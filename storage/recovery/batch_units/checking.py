@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from aerobee.storage.batch_queues.unit_files import UnitFiles
 from aerobee.storage.layout import BATCH_UNITS, queue_names
 from aerobee.storage.parts import StoreParts
+from aerobee.storage.recovery.batch_units.unit_files import UnitFiles
 
 
 def problems_of_units(parts: StoreParts) -> Iterator[str]:

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from aerobee.storage.batch_queues.units import (
+from aerobee.storage.disk.files import Files
+from aerobee.storage.layout import BATCH_UNITS, FileSpan, file_name, file_spans
+from aerobee.storage.queues.files import open_made
+from aerobee.storage.recovery.batch_units.units import (
     UNIT_BYTES,
     UNIT_FILE_BYTES,
     BatchUnit,
@@ -12,9 +15,6 @@ from aerobee.storage.batch_queues.units import (
     unit_at,
     units_of,
 )
-from aerobee.storage.disk.files import Files
-from aerobee.storage.layout import BATCH_UNITS, FileSpan, file_name, file_spans
-from aerobee.storage.queues.files import open_made
 
 
 class UnitFiles:
@@ -116,6 +116,23 @@ class UnitFiles:
         if fresh:
             for directory in (self.directory, *self.directory.parents[:3]):
                 self._files.sync_directory(directory)
+
+    def cut(self, number: int) -> None:
+        """Forget the units from a number on, and have the disk forget them."""
+        for span in reversed(self.spans()):
+            if span.begin >= max(1, number) * UNIT_BYTES:
+                self._files.remove(span.path)
+                continue
+            at = max(0, number * UNIT_BYTES - span.begin)
+            fd = self._files.open(span.path)
+            try:
+                self._files.clear(fd, at, max(0, span.size - at))
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            break
+        if self.directory.is_dir():
+            self._files.sync_directory(self.directory)
 
     def trim(self, min_offset: int) -> None:
         """Remove the oldest files whose messages are all before an offset; one file stays."""
