@@ -65,6 +65,9 @@ class UnitFollower:
         """Find the last unit that says what the entries say."""
         queue = self.queue
         self._number, self.next_offset = 0, queue.min_offset
+        if (queue.topic, queue.queue_id) in self._store.recovered.mended:
+            self._left_over = True  # entries may be there that were not, anywhere
+            return
         for number, unit in self.files.read(self.files.newest(NEWEST_FILES)):
             known = queue.min_offset <= unit.first_offset and unit.end <= queue.max_offset
             place = (unit.position, unit.size)
