@@ -9,8 +9,8 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from aerobee.broker.features.dedup.firsts import TopicFirsts
+from aerobee.broker.features.timers.reading import SlotReader
 from aerobee.broker.features.timers.second import DueSecond
-from aerobee.broker.features.timers.service import TimerService
 from aerobee.broker.features.transactions.halves import OpenHalves
 from aerobee.broker.features.transactions.recovery import TransactionRecovery
 from aerobee.client.instance.client_instance import ClientInstance
@@ -109,19 +109,19 @@ def _one_bad_body_fails_the_pull(patches: ExitStack) -> None:
 def _times_are_kept_again(patches: ExitStack) -> None:
     """What the log proves of timed messages is not read: the note is older than the log."""
     patches.enter_context(
-        patch("aerobee.storage.timers.recovery.delivered_between", lambda *_: (set(), 0))
+        patch("aerobee.storage.features.timers.recovery.delivered_between", lambda *_: (set(), 0))
     )
 
 
 def _recalls_are_not_read(patches: ExitStack) -> None:
     """What takes a message back counts only where it comes after its second was read."""
-    read_unit = TimerService._read_unit
+    take = SlotReader._take
 
-    def without(self: TimerService, second: DueSecond, unit: Any) -> None:
-        read_unit(self, second, unit)
+    def without(self: SlotReader, second: DueSecond, unit: Any) -> None:
+        take(self, second, unit)
         second.deletes.clear()
 
-    patches.enter_context(patch.object(TimerService, "_read_unit", without))
+    patches.enter_context(patch.object(SlotReader, "_take", without))
 
 
 def _commits_are_not_looked_for(patches: ExitStack) -> None:

@@ -112,7 +112,7 @@ async def look(cluster: EmbeddedCluster) -> dict[str, Any]:
     pool = ConnectionPool()
     try:
         live = LiveBroker(cluster.brokers[0], pool)
-        answers = {}
+        answers: dict[str, Any] = {}
         for path in ("/healthz", "/api/broker", "/api/topics", "/api/groups", "/metrics"):
             status, text = await live.get(path)
             assert status == 200, (path, text)

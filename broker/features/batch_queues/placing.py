@@ -11,8 +11,8 @@ from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import Property, join_properties
-from aerobee.storage.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.errors import AppendRefused
+from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.recovery.batch_units.units import UNIT_MESSAGES_MAX
 
 FLAGS: Final = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH

@@ -21,9 +21,9 @@ from unittest.mock import patch
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.residency import Buffer, Resident
+from aerobee.storage.features.timers.codecs import SLOT_BYTES
 from aerobee.storage.settings import StoreSettings
 from aerobee.storage.store import MessageStore
-from aerobee.storage.timers.codecs import SLOT_BYTES
 from simulation.stage.loop import VirtualLoop
 from simulation.stage.network import Network
 from simulation.stage.process import PROCESS
@@ -34,11 +34,11 @@ COLD_SHARE: Final = 0.02  # of looks at memory, whose pages have just left it
 
 _SMALL_WHEEL: Final[tuple[tuple[str, object], ...]] = (
     *(
-        (f"aerobee.storage.timers.{name}.SLOTS", WHEEL_SLOTS)
+        (f"aerobee.storage.features.timers.{name}.SLOTS", WHEEL_SLOTS)
         for name in ("codecs", "index", "note")
     ),
-    ("aerobee.storage.timers.wheel.SLOTS", WHEEL_SLOTS),
-    ("aerobee.storage.timers.wheel.WHEEL_BYTES", WHEEL_SLOTS * SLOT_BYTES),
+    ("aerobee.storage.features.timers.wheel.SLOTS", WHEEL_SLOTS),
+    ("aerobee.storage.features.timers.wheel.WHEEL_BYTES", WHEEL_SLOTS * SLOT_BYTES),
 )
 
 

@@ -16,7 +16,7 @@ from aerobee.broker.features.compaction.feature import Compaction
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.record import iter_records
-from aerobee.storage.compaction.copies import Copies
+from aerobee.storage.features.compaction.copies import Copies
 
 SMALL = {"compactionMappedFileSize": "4600", "compactionCqMappedFileSize": "920"}
 OFF = {"enableCompaction": "false"}

@@ -11,8 +11,8 @@ from support.features.timers import Timers
 from aerobee.broker.features.timers.service import TAKEN_IN
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import TIMER_TOPIC
-from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, file_name
 from aerobee.storage.features.timers.codecs import CHECK_BYTES, SLOT_BYTES, UNIT_BYTES, slot_index
+from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, file_name
 
 DAY_MS = 24 * 3_600_000
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.raw_peer import RawPeer
-from support.servers.brokers import running_broker
 from support.features.transactions import (
     COMMIT,
     ROLLBACK,
@@ -18,6 +16,8 @@ from support.features.transactions import (
     producer_beat,
     transactions,
 )
+from support.raw_peer import RawPeer
+from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker
