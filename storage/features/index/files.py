@@ -116,9 +116,9 @@ def next_name(now: datetime, names: Sequence[str]) -> str:
         return name
     try:  # the clock was set back
         last = datetime.strptime(names[-1] + "000", "%Y%m%d%H%M%S%f")
-    except ValueError:  # a name that is no time
+        return _name(last + _MILLISECOND)
+    except (ValueError, OverflowError):  # a name that is no time, or the last that there is
         return f"{int(names[-1]) + 1:017}"
-    return _name(last + _MILLISECOND)
 
 
 def _name(moment: datetime) -> str:

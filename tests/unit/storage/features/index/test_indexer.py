@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from support.disks.indexes import SHAPE, agrees, catch_up, found, indexed, store
 from support.disks.logs import opened, small
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError, index_files
+from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError, index_files, next_name
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.features.index.note import read_index_note
 from aerobee.storage.layout import INDEX
@@ -166,3 +167,17 @@ def test_a_file_that_a_crash_left_empty_is_begun_anew(tmp_path: Path, before: in
     agrees(again, store)
     again.close()
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("last", "following"),
+    [
+        ("20231114221320000", "20231114221320001"),  # the clock stands, or was set back
+        ("20991231235959999", "21000101000000000"),
+        ("99991231235959999", "99991231235960000"),  # no moment comes behind it
+        ("20239914221320000", "20239914221320001"),  # no moment at all
+    ],
+)
+def test_names_go_on_whatever_the_clock_says(last: str, following: str) -> None:
+    """A new file's name is behind all that there are."""
+    assert next_name(datetime(2020, 1, 1), [last]) == following
