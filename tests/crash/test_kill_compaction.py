@@ -83,7 +83,7 @@ def check(found: list[Record], stored: dict[int, bytes]) -> None:
         stored.setdefault(record.queue_offset, record.body)  # stored, and never acknowledged
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(60 + 20 * ROUNDS)
 async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
     """Copies, rounds and their notes are cut short wherever they are."""
     dice = random.Random(20261125)

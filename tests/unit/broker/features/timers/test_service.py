@@ -224,3 +224,17 @@ async def test_each_comes_once_whatever_ends_the_process(tmp_path: Path, seed: i
     assert not early
     assert timers.service.counts.current() == {"T": 0} and not timers.clock.pending
     timers.stop()
+
+
+async def test_a_recall_far_behind_its_message_counts_after_a_kill(timers: Timers) -> None:
+    """A start that finds both overdue takes in all that waits before it delivers anything."""
+    timers.send(b"taken back", 1500)
+    for number in range(4 * SLICE_MESSAGES):
+        timers.send(b"%d" % number, 3000)
+    out = NOW_MS + 1000
+    timers.send(b"0", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="taken back")
+    timers.die()
+    timers.clock.wall_ms += 10_000
+    timers.begin()
+    timers.clock.advance(2000)
+    assert sorted(bodies(timers.store, "T")) == sorted(b"%d" % n for n in range(4 * SLICE_MESSAGES))
