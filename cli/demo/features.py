@@ -38,7 +38,7 @@ class Bookkeeper(TransactionListener):
         return TransactionState.UNKNOWN
 
 
-class Features:
+class FeatureStory:
     """Shows one feature after the other; `tell` hears what happens, `facts` are for the balance."""
 
     def __init__(self, cluster: EmbeddedCluster, tell: Callable[[str], None]) -> None:

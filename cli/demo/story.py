@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aerobee.cli.demo.features import Features
+from aerobee.cli.demo.features import FeatureStory
 from aerobee.cli.demo.screen import Screen, Stopwatch
 from aerobee.cli.demo.tally import ConsumerRow, Snapshot, Tally
 from aerobee.client import (
@@ -63,7 +63,7 @@ class Story:
                 for topic in TOPICS:
                     await cluster.create_topic(topic, QUEUES)
                 await self._play(cluster.namesrv_addr)
-                features = Features(cluster, self._tell)
+                features = FeatureStory(cluster, self._tell)
                 await features.run()
                 self.facts = features.facts
                 self._over = True

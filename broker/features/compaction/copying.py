@@ -18,7 +18,7 @@ from aerobee.storage.errors import StoreError
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.records import key_of
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.features.compaction.writing import Copy
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.reads.cold.fetching import NotFetchedError, fetch
@@ -48,7 +48,7 @@ class CopyJob(msgspec.Struct, frozen=True):
     """Entries of one queue that are to be copied, those whose records end before `safe`."""
 
     copy: CopiedQueue
-    source: Source
+    source: CopySource
     safe: int
 
     def run(self) -> None:
@@ -183,7 +183,7 @@ class Copying:
         if ended and not self._is_doubted(copy, queue):
             return None
         log_now = self._store.commit_log
-        source = Source(self._store.files, log_now.snapshot(), queue.snapshot())
+        source = CopySource(self._store.files, log_now.snapshot(), queue.snapshot())
         return CopyJob(copy, source, log_now.flushed_position)
 
     def _look_at(self, name: QueueName) -> None:

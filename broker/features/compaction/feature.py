@@ -16,7 +16,7 @@ from aerobee.broker.rules.attributes import is_compacted
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.features.compaction.units import CompactionSettings
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,9 @@ class Compaction(Feature):
             return None
         copy, source = self.copies.queue(topic, queue_id), None
         if not copy.loaded:
-            source = Source(self._store.files, self._store.commit_log.snapshot(), queue.snapshot())
+            source = CopySource(
+                self._store.files, self._store.commit_log.snapshot(), queue.snapshot()
+            )
         return CopyView(copy, (queue.min_offset, queue.max_offset), source, self._passed)
 
     async def removed(self, topic: str) -> None:

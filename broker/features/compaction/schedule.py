@@ -12,7 +12,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.rounds import KEY_BYTES, RoundResult, compact
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Schedule:
         if not queue.max_offset:
             return False
         copy = self._copies.queue(*name)
-        source = Source(self._store.files, self._store.commit_log.snapshot(), queue.snapshot())
+        source = CopySource(self._store.files, self._store.commit_log.snapshot(), queue.snapshot())
         self._under_way.add(name)
 
         def done(result: RoundResult | None, error: Exception | None) -> None:
@@ -97,7 +97,7 @@ class Schedule:
             if not copy.loaded or copy.closed_pairs:
                 self.begin(name)
 
-    def _round(self, name: QueueName, copy: CopiedQueue, source: Source) -> RoundResult:
+    def _round(self, name: QueueName, copy: CopiedQueue, source: CopySource) -> RoundResult:
         copy.load(source.queue.min_offset, source.queue.max_offset, source)
         settings = self._copies.settings
         keys_max = settings.map_bytes_max // settings.rounds_max // KEY_BYTES

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Taken
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 
 
 class CopyView:
@@ -17,7 +17,7 @@ class CopyView:
         self,
         queue: CopiedQueue,
         queue_bounds: tuple[int, int],
-        source: Source | None,
+        source: CopySource | None,
         passed_over: Callable[[int], None],
     ) -> None:
         self._queue = queue

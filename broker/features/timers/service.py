@@ -204,14 +204,12 @@ class TimerService:
         more = self._take_in()
         if more and self.index.next_offset < self._first_in:
             return 0  # one of the others may take back what is due
-        if more:
-            return 0  # what takes a message back may be among those that have no slot yet
         now_ms = self.now_ms()
         self._move_on(now_ms)
         wait_ms = self._deliver_first(now_ms)
         if wait_ms == 0:
             return 0
-        if self._read_slots(now_ms):
+        if self._read_slots(now_ms) or more:
             return 0
         if wait_ms is None and self.index.behind:
             return LOOK_INTERVAL_MS

@@ -19,7 +19,7 @@ from aerobee.storage.features.compaction import swap
 from aerobee.storage.features.compaction.finding import Finder
 from aerobee.storage.features.compaction.pairs import Folders, OpenPair, Pair
 from aerobee.storage.features.compaction.records import is_named
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.features.compaction.units import CompactionSettings, CopyUnit
 from aerobee.storage.features.compaction.writing import Copy, PairWriter
 from aerobee.storage.layout import COMPACTING
@@ -70,7 +70,7 @@ class CopiedQueue:
         self.end = noted_end
         self.synced_end = noted_end  # is on the disk, as far as is known
 
-    def load(self, queue_begin: int, queue_end: int, source: Source | None = None) -> None:
+    def load(self, queue_begin: int, queue_end: int, source: CopySource | None = None) -> None:
         """Find what is there, once; `queue_begin` and `queue_end` are the offsets the log has.
 
         What `source` shows to be of a topic that was deleted, and made again since, is removed.

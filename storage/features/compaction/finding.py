@@ -10,7 +10,7 @@ from aerobee.storage.errors import WrongFileSize
 from aerobee.storage.features.compaction import swap
 from aerobee.storage.features.compaction.pairs import Folders, OpenPair, Pair, found_pair
 from aerobee.storage.features.compaction.records import sound_record
-from aerobee.storage.features.compaction.source import Source
+from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.features.compaction.units import UNIT_BYTES, CompactionSettings
 from aerobee.storage.layout import file_name
 
@@ -93,7 +93,7 @@ class Finder:
                 number += 1
         return number
 
-    def without_earlier_life(self, pairs: list[Pair], source: Source) -> list[Pair]:
+    def without_earlier_life(self, pairs: list[Pair], source: CopySource) -> list[Pair]:
         """Leave out, and remove, what was copied of a topic that was deleted and made again.
 
         The queue itself says so, by the first record that both have, and have undamaged. OSError:
@@ -110,7 +110,7 @@ class Finder:
             self._files.sync_directory(folder)
         return []
 
-    def _is_of(self, pairs: list[Pair], source: Source) -> bool | None:
+    def _is_of(self, pairs: list[Pair], source: CopySource) -> bool | None:
         """Whether pairs are copied of a queue; None where no record tells."""
         queue = source.queue
         tries = 0

@@ -13,7 +13,7 @@ from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 
 
-class Source(msgspec.Struct, frozen=True):
+class CopySource(msgspec.Struct, frozen=True):
     """One queue at one moment; a thread may keep it."""
 
     files: Files

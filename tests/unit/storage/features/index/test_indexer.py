@@ -10,7 +10,12 @@ from support.disks.indexes import SHAPE, agrees, catch_up, found, indexed, store
 from support.disks.logs import opened, small
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError, index_files, next_name
+from aerobee.storage.features.index.files import (
+    IndexShape,
+    WrongIndexSizeError,
+    index_files,
+    next_name,
+)
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.features.index.note import read_index_note
 from aerobee.storage.layout import INDEX
