@@ -49,6 +49,8 @@ class UnitFollower:
                 self._stamp = self._store.store_time_at(position) or self._stamp
                 units.append(BatchUnit(position, size, code, self._stamp, offset, end - offset))
             offset = end
+        if not units:
+            self.next_offset = offset  # lost messages have none
         return self._number, units
 
     def write(self, number: int, units: list[BatchUnit]) -> None:
