@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.cli.demo.features import FeatureStory
-from aerobee.cli.demo.features import FeatureStory
 from aerobee.cli.demo.screen import Screen, Stopwatch
 from aerobee.cli.demo.tally import ConsumerRow, Snapshot, Tally
 from aerobee.client import (
