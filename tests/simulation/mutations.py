@@ -126,7 +126,7 @@ def _recalls_are_not_read(patches: ExitStack) -> None:
 
 def _commits_are_not_looked_for(patches: ExitStack) -> None:
     """A start believes op messages alone: what was committed just before a kill is open again."""
-    patches.enter_context(patch.object(TransactionRecovery, "_committed", lambda self: None))
+    patches.enter_context(patch.object(TransactionRecovery, "_committed", lambda self, *_: None))
 
 
 def _transactions_end_twice(patches: ExitStack) -> None:

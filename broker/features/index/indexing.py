@@ -81,6 +81,8 @@ class Indexing:
 
     def stop(self, log_now: LogSnapshot) -> None:
         """Index the rest, have the disk take it, and end; what takes too long waits for a start."""
+        if self._may_start and log_now.end > log_now.begin:  # messages came a moment ago
+            self._begin()
         thread, self._thread = self._thread, None
         if thread is None:
             return
