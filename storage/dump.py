@@ -297,7 +297,9 @@ def _dump_index(path: Path) -> Iterator[str]:
         f" {header.end_position}"
     )
     shape = shape_of(Files(), path.parent.parent)
-    assert shape is not None, "the file is there"
+    if shape is None:
+        yield "how many slots the file has is not known here: aerobee.index would say it"
+        return
     with path.open("rb") as file:
         file.seek(shape.entries_at + INDEX_ENTRY.size)
         for number in range(1, min(header.count, shape.entries)):

@@ -275,6 +275,8 @@ def common_settings(*, sync_flush: bool) -> dict[str, str]:
         "flushCommitLogTimed": "true",
         "flushIntervalCommitLog": str(FLUSH_INTERVAL_MS),
         "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
+        "maxHashSlotNum": "5000000",  # as both have them by themselves: those of tests are small
+        "maxIndexNum": "20000000",
     }
 
 

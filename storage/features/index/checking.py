@@ -24,9 +24,10 @@ SLICE_BYTES: Final = 64 << 20
 
 
 def shape_of(files: Files, root: Path) -> IndexShape | None:
-    """Return how large the index files of a store are, None for no index.
+    """Return how large the index files of a store are, None where none or nobody can say.
 
-    How many slots they have says our note; without it RocketMQ's default counts.
+    How many slots they have says our note; without it RocketMQ's default counts, and of smaller
+    files nobody knows what is a slot.
     """
     names = index_names(files, root)
     if not names:
@@ -34,6 +35,8 @@ def shape_of(files: Files, root: Path) -> IndexShape | None:
     note = read_index_note(files, root)
     slots = note.slots if note is not None and note.slots > 0 else SLOTS_DEFAULT
     room = files.size(names[-1]) - IndexShape(slots, 0).file_bytes
+    if room < 0 and (note is None or note.slots <= 0):
+        return None
     return IndexShape(slots, max(0, room) // ENTRY.size)
 
 

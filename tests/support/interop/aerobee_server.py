@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from support.interop.cluster import Cluster
+from support.interop.cluster import SMALL_INDEX, Cluster
 
 SCRIPTS: Final = Path(sys.executable).parent
 
@@ -16,11 +16,13 @@ class Aerobee(Cluster):
     scripts = SCRIPTS  # where `namesrv` and `broker` are
 
     def settings(self) -> dict[str, str]:
-        """Leave the HTTP port out, for it would need a free one as well.
+        """Leave the HTTP port out, for it would need a free one as well; index files are small.
 
-        And a busy machine is no reason to refuse what the tests send.
+        They are of RocketMQ's size here, since stores change hands. And a busy machine is no reason
+        to refuse what the tests send.
         """
-        return {"httpPort": "off", "brokerFastFailureEnable": "false"} | super().settings()
+        own = {"httpPort": "off", "brokerFastFailureEnable": "false"}
+        return own | SMALL_INDEX | super().settings()
 
     def namesrv_command(self, config: Path) -> list[str]:
         """Start `namesrv start -c FILE`."""

@@ -4,10 +4,13 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from support.interop.processes import Process, free_port
 from support.interop.raw_remoting import serves_broker, serves_namesrv
+
+SMALL_INDEX: Final = {"maxHashSlotNum": "20000", "maxIndexNum": "50000"}
+"""Settings with which an index file has 1 MB instead of 420: stores of tests are small."""
 
 
 class Cluster(ABC):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from support.interop import toolchain
-from support.interop.cluster import Cluster
+from support.interop.cluster import SMALL_INDEX, Cluster
 
 VERSION: Final = "5.5.0"
 FULL_SPEED: Final = "-Xms512m -Xmx1g"
@@ -50,11 +50,7 @@ class RocketMQ(Cluster):
 
     def settings(self) -> dict[str, str]:
         """Add what keeps a small store small to the common keys."""
-        small = {
-            "maxHashSlotNum": "20000",  # an index file of 1 MB instead of 420
-            "maxIndexNum": "50000",
-        }
-        return small | super().settings()
+        return SMALL_INDEX | super().settings()
 
     def namesrv_command(self, config: Path) -> list[str]:
         """Start NamesrvStartup."""

@@ -71,3 +71,22 @@ def test_a_note_with_a_wrong_bit_is_none() -> None:
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         assert decode_index_note(bytes(flipped)) is None or bit // 8 in range(53, 56)
+
+
+def test_of_small_files_that_nobody_has_noted_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RocketMQ may have been told to make them so: they are no fault of the store's."""
+    store = opened(small(tmp_path))
+    store_keyed(store, 0, 10)
+    indexer = indexed(store)
+    indexer.sync()
+    indexer.close()
+    store.close()
+    (tmp_path / "aerobee.index").unlink()
+    assert verify.main([str(tmp_path)]) == 0, capsys.readouterr().out
+    (file,) = (tmp_path / "index").iterdir()
+    assert dump.main([str(file)]) == 0
+    assert "aerobee.index would say it" in capsys.readouterr().out
+    assert repair.main(["--write", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert file.exists()
