@@ -1,1 +1,0 @@
-"""Batch queues (BatchCQ): topics that store a batch as one record."""
