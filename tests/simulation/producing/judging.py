@@ -7,6 +7,7 @@ from typing import Final
 from aerobee.broker.features.timers.feature import Timers
 from aerobee.broker.features.timers.times import due_ms
 from aerobee.broker.features.transactions.feature import Transactions
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import TIMER_TOPIC
@@ -64,7 +65,10 @@ def _records(node: BrokerNode) -> Iterator[tuple[Place, Record]]:
             queue = store.find_queue(topic, queue_id)
             assert queue is not None
             for offset in range(queue.min_offset, queue.max_offset):
-                data = store.record_at(queue.entry(offset)[0])
+                position, size, _ = queue.entry(offset)
+                if size == BLANK_SIZE:
+                    continue  # of a message that the log has lost: it leads to none
+                data = store.record_at(position)
                 if data is not None:
                     yield Place(topic, node.name, queue_id), decode_record(data)
 
