@@ -123,10 +123,8 @@ def rename_misnamed(files: Files, spans: list[FileSpan], size: int) -> list[File
             path = source.with_name(file_name(target))
             if target not in names:
                 files.replace(source, path)
-                names[target], own[target] = (
-                    FileSpan(str(path), target, names.pop(begin).size),
-                    target,
-                )
+                names[target] = FileSpan(str(path), target, names.pop(begin).size)
+                own[target] = target
                 del own[begin]
             elif files.exchange(source, path):
                 sizes = names[begin].size, names[target].size
