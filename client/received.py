@@ -6,10 +6,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 from isal.isal_zlib import crc32
+from msgspec.structs import replace
 
 from aerobee.client.message import MessageQueue, joined_keys
 from aerobee.remoting.codes import SysFlag
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.message.batch import split_batch
 from aerobee.remoting.message.compression import decompress
 from aerobee.remoting.message.layout import (
     MAGIC_V1,
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
 
+WRAPPED: Final = SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH
+"""Bits of a record that holds a batch."""
 _V6_BITS: Final = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head = HEAD.unpack_from
@@ -223,12 +227,44 @@ def decode_pulled(
     if not records and not whole:
         raise _cut_off(at, end)
     if span is not None:
+        if any(each.sys_flag & WRAPPED == WRAPPED for each in records):
+            records, unreadable = _unwrapped(records, span[0])
         _put_in_order(records, *span)
     following = None if whole else records[-1].queue_offset + 1
     if not unreadable:
         return Decoded(records, [], following)
     sound = [each for each in records if each.damage is None]
     return Decoded(sound, [each for each in records if each.damage is not None], following)
+
+
+def _unwrapped(records: list[ReceivedMessage], first: int) -> tuple[list[ReceivedMessage], int]:
+    """Take apart what a broker keeps as one record (`queue.type=BatchCQ`); count what is damaged.
+
+    Message i of a record has the offset of that plus i, properties of its own, and the rest of the
+    record (MessageDecoder.decodeMessage). Those before the `first` offset were not asked for.
+    """
+    messages: list[ReceivedMessage] = []
+    for record in records:
+        if record.damage is not None or record.sys_flag & WRAPPED != WRAPPED:
+            messages.append(record)
+            continue
+        try:
+            inner = split_batch(record.body)
+        except RequestError as error:
+            messages.append(replace(record, damage=MessageDamage(error.remark or str(error), True)))
+            continue
+        base, sys_flag = record.queue_offset, record.sys_flag & ~(WRAPPED | SysFlag.COMPRESSED)
+        skipped = first - base if base < first < base + len(inner) else 0
+        messages += [
+            replace(
+                record, body=each.body, queue_offset=base + number, flag=each.flag,
+                sys_flag=sys_flag, body_bytes=len(each.body), raw_properties=each.properties,
+                held_bytes=len(each.body), parsed=None,
+            )
+            for number, each in enumerate(inner)
+            if number >= skipped
+        ]  # fmt: skip
+    return messages, sum(each.damage is not None for each in messages)
 
 
 def _put_in_order(records: list[ReceivedMessage], first: int, behind: int) -> None:
@@ -257,11 +293,8 @@ def _put_in_order(records: list[ReceivedMessage], first: int, behind: int) -> No
             record.queue_offset = last + 1
             log.warning(
                 "message with a wrong offset queue=%s offset=%d position=%d: its record says %d",
-                record.queue,
-                record.queue_offset,
-                record.position,
-                said,
-            )
+                record.queue, record.queue_offset, record.position, said,
+            )  # fmt: skip
         last = record.queue_offset
 
 
@@ -359,21 +392,6 @@ def _decode_one(
         except CorruptRecord as error:
             damage = MessageDamage(str(error), True)
     return size, ReceivedMessage(
-        queue,
-        body,
-        offset,
-        reconsumed,
-        position,
-        born_ms,
-        store_ms,
-        flag,
-        sys_flag,
-        stored_bytes,
-        data[properties_at:behind],
-        born_host,
-        store_host,
-        bounds,
-        None,
-        len(body),
-        damage,
-    )
+        queue, body, offset, reconsumed, position, born_ms, store_ms, flag, sys_flag, stored_bytes,
+        data[properties_at:behind], born_host, store_host, bounds, None, len(body), damage,
+    )  # fmt: skip

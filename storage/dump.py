@@ -27,6 +27,7 @@ from aerobee.storage.features.index.slices import ENTRY as INDEX_ENTRY
 from aerobee.storage.features.timers.shown import check_lines, note_lines, unit_lines, wheel_lines
 from aerobee.storage.layout import (
     ABORT,
+    BATCH_UNITS,
     BOOT_NOTE,
     CHECKPOINT,
     COMPACTED,
@@ -53,6 +54,7 @@ from aerobee.storage.proofs.boot_note import BootNote
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import decode_progress
 from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.recovery.batch_units.units import units_of as batch_units_of
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20
@@ -65,6 +67,8 @@ class NotAStoreFile(Exception):
 def dump(path: Path) -> Iterator[str]:
     """Yield the lines that describe one file; CorruptRecord at the place where it is damaged."""
     if is_file_name(path.name):
+        if path.parent.name.isdecimal() and BATCH_UNITS in path.parts:
+            return dump_batch_units(path)
         if Path(COMPACTION_QUEUE).name in path.parts:
             return dump_units(path)
         if path.parent.name == TIMER_LOG:
@@ -183,6 +187,15 @@ def _time(milliseconds: int) -> str:
     except (ValueError, OverflowError, OSError):
         return str(milliseconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def dump_batch_units(path: Path) -> Iterator[str]:
+    """Print each unit of a batch queue on a line."""
+    for number, unit in enumerate(batch_units_of(path.read_bytes())):
+        yield (
+            f"{number:>10}  offset {unit.first_offset} to {unit.end - 1} at {unit.position},"
+            f" {unit.size} bytes, stored {_time(unit.store_timestamp)}, tags code {unit.tags_code}"
+        )
 
 
 def dump_queue(path: Path) -> Iterator[str]:

@@ -11,6 +11,8 @@ from aerobee.remoting.message.layout import ENTRY_FIELDS, Layout
 
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
+BATCH_UNITS: Final = "batchconsumequeue"  # RocketMQ's units of topics with queue.type=BatchCQ
+BATCH_ENTRIES: Final = "aerobee.batches"  # ours: entries of those topics, one for each message
 CONFIG: Final = "config"
 TOPICS: Final = "config/topics.json"  # the broker's table; a topic that was deleted is not there
 CHECKPOINT: Final = "checkpoint"  # RocketMQ's times
@@ -53,7 +55,7 @@ UNIT_FIELDS: Final = Layout(
     compacted_offset="i",
     reserved="i",
 )
-"""A unit of a compaction topic's queue: one record, and the offset of its first message."""
+"""A unit of a compaction topic's or a batch queue: one record, and its first message's offset."""
 
 BOOT_NOTE_FIELDS: Final = Layout(
     boot_id="36s",
@@ -171,14 +173,15 @@ def log_files(root: Path, commit_log_dir: Path | None = None) -> list[FileSpan]:
 
 
 def queue_paths(root: Path) -> Iterator[QueuePath]:
-    """Walk the ConsumeQueues of a store, by topic and then by queue number."""
-    for topic, queue_id in queue_names(root):
-        yield QueuePath(topic, queue_id, root / CONSUME_QUEUE / topic / str(queue_id))
+    """Walk the folders of entries of a store, by topic and then by queue number."""
+    for folder in (CONSUME_QUEUE, BATCH_ENTRIES):
+        for topic, queue_id in queue_names(root, folder):
+            yield QueuePath(topic, queue_id, root / folder / topic / str(queue_id))
 
 
-def queue_names(root: Path) -> Iterator[tuple[str, int]]:
-    """Walk the topics and numbers of a store's ConsumeQueues in that order."""
-    directory = root / CONSUME_QUEUE
+def queue_names(root: Path, folder: str = CONSUME_QUEUE) -> Iterator[tuple[str, int]]:
+    """Walk the topics and numbers of queues in one folder of a store in that order."""
+    directory = root / folder
     if not directory.is_dir():
         return
     for topic in _folders(str(directory)):

@@ -24,7 +24,8 @@ from aerobee.storage.settings import StoreSettings
 from aerobee.storage.tools.guessing import add_store_arguments, store_settings
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.repairing import Repaired, Repairer
-from aerobee.storage.verify import Report, lines, verify
+from aerobee.storage.tools.verify_report import Report, lines
+from aerobee.storage.verify import verify
 
 EXAMPLES = """examples:
   python -m aerobee.storage.repair /data/store            what would be done; nothing is changed

@@ -11,8 +11,7 @@ Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -32,8 +31,17 @@ from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import Progress as Proven
 from aerobee.storage.proofs.progress import read_progress
-from aerobee.storage.queues.bulk_check import Columns, Entries, columns, read_entries, sound_until
+from aerobee.storage.queues.bulk_check import (
+    Columns,
+    Entries,
+    columns,
+    first_of_each,
+    read_entries,
+    sound_until,
+)
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.recovery.batch_units.checking import problems_of_units
+from aerobee.storage.recovery.batch_units.taking import take_units
 from aerobee.storage.recovery.known_damage import take_known_damage
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
@@ -42,8 +50,8 @@ from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 from aerobee.storage.tools.guessing import add_store_arguments, store_settings
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.topic_lives import TopicLives
+from aerobee.storage.tools.verify_report import PROBLEMS_SHOWN, Report, lines
 
-PROBLEMS_SHOWN: Final = 50
 SLOW_RECORDS: Final = 2000  # walked one by one where the columns do not fit, before they are tried
 BLOCK_ENTRIES: Final = 65_536
 
@@ -52,30 +60,6 @@ _TAGS: Final = b"TAGS\x01"  # name and separator, as they stand in a record
 Progress = Callable[[int], None]
 _Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 _Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-
-@dataclass(slots=True)
-class Report:
-    """What was looked at and what is wrong; `problems` are sentences with file and place."""
-
-    log_files: int = 0
-    begin: int = 0
-    end: int = 0
-    end_reason: str = ""
-    records: int = 0
-    queues: int = 0
-    entries: int = 0
-    deleted_records: int = 0  # of topics that have been deleted since
-    unwritten: int = 0  # records whose entries a broker has, or had when it died, in memory
-    lost_entries: int = 0  # whose messages the log does not have any more
-    problems: list[str] = field(default_factory=list)
-    problem_count: int = 0
-
-    def add(self, problem: str) -> None:
-        """Note a problem; beyond the first few only the number grows."""
-        self.problem_count += 1
-        if len(self.problems) < PROBLEMS_SHOWN:
-            self.problems.append(problem)
 
 
 class Verifier:
@@ -119,6 +103,7 @@ class Verifier:
         if aborted:
             self._unwritten_from = max(end, read_checkpoint(self._files, root).queue_position)
         self._queues.load({})
+        take_units(self._parts)
         for queue in self._queues:
             queue.trim(self._segments.begin)
         report.log_files = len(self._segments.items)
@@ -140,6 +125,8 @@ class Verifier:
         self._check_end()
         for queue in self._queues:
             self._check_queue(queue)
+        for problem in problems_of_units(self._parts):
+            report.add(problem)
         if not report.problem_count and self._named != self._vouched:
             report.entries = report.lost_entries = 0  # some entry names what is no record
             for queue in self._queues:
@@ -234,7 +221,14 @@ class Verifier:
             return
         if record.queue_offset < queue.min_offset:
             return
+        if (last := record.queue_offset + record.messages - 1) >= queue.max_offset:
+            if record.position < self._unwritten_from:
+                self.report.add(f"{name}: of its {record.messages} messages some have no entry")
+            return
         position, size, code = queue.entry(record.queue_offset)
+        if queue.entry(last)[:2] != (position, size):
+            self.report.add(f"{name}: of its {record.messages} messages some have another entry")
+            return
         if (position, size) != (record.position, record.size):
             self.report.add(
                 f"{name}: the entry says {size} bytes at {position}, the record has {record.size}"
@@ -291,13 +285,16 @@ class Verifier:
                     f" {self.report.begin} to {self.report.end}"
                 )
             known = np.flatnonzero(size != BLANK_SIZE)
-            falls = np.flatnonzero(position[known][1:] <= position[known][:-1])
+            falls = np.flatnonzero(position[known][1:] + queue.batched <= position[known][:-1])
             for fall in falls[:PROBLEMS_SHOWN].tolist():
                 before, index = int(known[fall]), int(known[fall + 1])
                 self.report.add(
                     f"{queue.topic}-{queue.queue_id} offset {low + index}: position"
                     f" {position[index]} is not behind the one before, {position[before]}"
                 )
+            if queue.batched:
+                before = queue.place_of(low - 1)[0] if low > queue.min_offset else -1
+                inside &= first_of_each(rows, before)
             self._named += int((inside & ~lost & (position >= self.report.begin)).sum())
             if self.report.problem_count or heads:
                 self._check_heads(queue, low, position, size, inside & ~lost)
@@ -345,26 +342,6 @@ def verify(
     ):
         report.add(problem)
     return report
-
-
-def lines(report: Report) -> Iterator[str]:
-    """Describe a report, the problems first."""
-    yield from report.problems
-    if (hidden := report.problem_count - len(report.problems)) > 0:
-        yield f"... and {hidden} more"
-    if report.deleted_records:
-        yield (
-            f"{report.deleted_records} records of deleted topics: no queue has them, and they go"
-            " when their log files go"
-        )
-    if report.unwritten:
-        yield f"{report.unwritten} newest records have no queue entry yet: a start writes them"
-    if report.lost_entries:
-        yield f"{report.lost_entries} messages of queues are lost: their entries are passed over"
-    yield (
-        f"{report.log_files} log files, {report.records} records at {report.begin} to {report.end};"
-        f" {report.queues} queues, {report.entries} entries; {report.problem_count} problems"
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -41,8 +41,17 @@ class Lookups:
 
         Who asks the store for it next waits for nothing. Raises OSError where the disk refuses.
         """
-        if not self._store.reader.is_warm(position):
-            await self._cold_reads.run(LOOKUPS, partial(_look, self.files(), position))
+        await self.warm_records((position,))
+
+    async def warm_records(self, positions: Iterable[int]) -> None:
+        """Return when the records at positions are in memory; see `warm_record`."""
+        cold = [position for position in positions if not self.is_warm(position)]
+        if cold:
+            await self._cold_reads.run(LOOKUPS, partial(_look, self.files(), cold))
+
+    def is_warm(self, position: int) -> bool:
+        """Whether the record at a position, if there is one, is in memory."""
+        return self._store.reader.is_warm(position)
 
     async def record(self, position: int) -> bytes:
         """Return the record at a position of the log, as it is stored.
@@ -136,9 +145,10 @@ def _in_view(view: View, timestamp_ms: int, boundary: Boundary) -> int | None:
     return None if behind is None else max(behind - 1, 0)
 
 
-def _look(lookup: FileLookup, position: int) -> None:
-    with suppress(CorruptRecord):  # which is told to who looks next
-        record_bytes_at(lookup, position)
+def _look(lookup: FileLookup, positions: Iterable[int]) -> None:
+    for position in positions:
+        with suppress(CorruptRecord):  # which is told to who looks next
+            record_bytes_at(lookup, position)
 
 
 def _earliest(lookup: FileLookup, where: Iterable[tuple[QueueSnapshot, int]]) -> int | None:

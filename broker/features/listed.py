@@ -32,6 +32,7 @@ FEATURES: Final = (
         lambda settings: settings.transaction_enable,
     ),
     Listed("aerobee.broker.features.light_queues.feature", lambda settings: settings.light_queues),
+    Listed("aerobee.broker.features.batch_queues.feature", lambda settings: True),  # as RocketMQ
     Listed("aerobee.broker.features.delays.feature", lambda settings: settings.delays_messages),
     Listed("aerobee.broker.features.timers.feature", lambda settings: settings.timer_wheel_enable),
     Listed("aerobee.broker.features.index.feature", lambda settings: settings.message_index_enable),

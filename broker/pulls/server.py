@@ -152,7 +152,7 @@ class PullProcessor:
             if not self._holds.hold(pull, queue, min(max(timeout_ms, 0), HELD_MS_MAX)):
                 raise RequestError(ResponseCode.SYSTEM_BUSY, "too many pulls wait in this broker")
             return None
-        if result.status is FOUND:
+        if result.status is FOUND and not queue.stored.batched:
             self._repeats.learn(pull, allowed)
         return self._reply(pull, code, queue, result, topic, group)
 

@@ -19,6 +19,8 @@ DEDUP_SECONDS_MAX: Final = 86_400
 RETENTION_SECONDS: Final = "aerobee.retention.seconds"
 """How long a topic shows its messages, where that is less than the log keeps them; ours."""
 RETENTION_SECONDS_MAX: Final = 10 * 365 * 86_400
+QUEUE_TYPE: Final = "queue.type"
+BATCH_QUEUE: Final = "BatchCQ"
 CLEANUP_POLICY: Final = "cleanup.policy"
 COMPACTION: Final = "COMPACTION"
 
@@ -28,10 +30,8 @@ class _Attribute(msgspec.Struct, frozen=True):
     check: Callable[[str], str | None]  # what is wrong with a value
 
 
-def _one_of(*allowed: str, unserved: str = "") -> Callable[[str], str | None]:
+def _one_of(*allowed: str) -> Callable[[str], str | None]:
     def check(value: str) -> str | None:
-        if value == unserved:
-            return f"{value} is not served by this broker, only {', '.join(allowed)}"
         return None if value in allowed else f"value is not in set: [{', '.join(allowed)}]"
 
     return check
@@ -61,7 +61,7 @@ def _in_range(least: int, most: int) -> Callable[[str], str | None]:
 
 
 TOPIC_ATTRIBUTES: Final[Mapping[str, _Attribute]] = {
-    "queue.type": _Attribute(False, _one_of("SimpleCQ", unserved="BatchCQ")),
+    QUEUE_TYPE: _Attribute(False, _one_of("BatchCQ", "SimpleCQ")),
     CLEANUP_POLICY: _Attribute(False, _one_of("DELETE", COMPACTION)),
     MESSAGE_TYPE: _Attribute(
         True,
@@ -135,7 +135,15 @@ def apply_edits(
             result[key] = value
     if result.get(CLEANUP_POLICY) == COMPACTION and RETENTION_SECONDS in result:
         raise _refused(f"{RETENTION_SECONDS} is not for topics that keep the latest of each key")
+    if result.get(QUEUE_TYPE) == BATCH_QUEUE and result.get(CLEANUP_POLICY) == COMPACTION:
+        raise _refused(f"{QUEUE_TYPE}={BATCH_QUEUE} and {CLEANUP_POLICY}={COMPACTION} exclude each"
+                       " other: a batch has no key")  # fmt: skip
     return result
+
+
+def is_batched(topic: TopicConfig) -> bool:
+    """Whether a topic stores a batch as one record (QueueTypeUtils)."""
+    return topic.attributes.get(QUEUE_TYPE) == BATCH_QUEUE
 
 
 def is_compacted(topic: TopicConfig) -> bool:

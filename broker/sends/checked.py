@@ -134,6 +134,8 @@ class CheckedSends:
             raise self._checks.illegal() from error
         keys: Keys = ()
         if self._once.watches(header.topic):
+            one_record = placed.set_flags & SysFlag.INNER_BATCH
+            batch = batch and not one_record
             keys = self._once.keys(placed, batch=batch, sent=checked.properties)
         return Sent(request, checked, event, placed, unique_key, keys)
 
@@ -222,6 +224,14 @@ class CheckedSends:
         header, body, settings = checked.header, request.command.body, self._live.current
         if batch:
             messages = self._checks.check_batch(checked, body)
+            if (batches := self._storing.inner_batches) is not None and (
+                inner := batches.inner(checked.topic, queue_id, checked.properties, len(messages))
+            ):
+                added = broker_properties(
+                    settings.region_id, settings.trace_on, settings.broker_cluster_name
+                )
+                placed = self._storing.place_inner_batch(inner, header.flag, body, added)
+                return placed, inner.key
             return self._storing.place_batch(header.topic, queue_id, messages), None
         self._checks.check_message(checked, body)
         properties = dict(checked.properties)

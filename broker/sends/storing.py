@@ -11,7 +11,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.firsts import Firsts
 from aerobee.broker.writing.parts import Writing
-from aerobee.broker.writing.placing import Placer
+from aerobee.broker.writing.placing import BatchPlacer, InnerBatch, Placer
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import ResponseCode, SysFlag
@@ -33,6 +33,7 @@ class Placed(msgspec.Struct, frozen=True):
     stored_ms: int
     appended: Callable[[], None] | None = None  # who wants to know of it, before the commit
     cleared_flags: int = 0  # of the sys flag: not stored
+    set_flags: int = 0  # of the sys flag: stored, whatever was sent
     reply: Mapping[str, str] = msgspec.field(default_factory=dict)  # see `Elsewhere`
 
 
@@ -93,7 +94,7 @@ class Storing:
             messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
             return Placed(
                 elsewhere.queue, messages, now_ms, elsewhere.appended, elsewhere.cleared_flags,
-                elsewhere.reply,
+                reply=elsewhere.reply,
             )  # fmt: skip
         messages = [(flag, body, encoded, self._appender.tag_hashes.of(text))]
         return Placed(self.queues.get(topic, queue_id), messages, now_ms)
@@ -110,6 +111,24 @@ class Storing:
             messages.append((entry.flag, entry.body, raw, tags_code))
         return Placed(self.queues.get(topic, queue_id), messages, self.now_ms())
 
+    def place_inner_batch(
+        self, inner: InnerBatch, flag: int, body: bytes | memoryview, added: Mapping[str, str]
+    ) -> Placed:
+        """Complete a batch that is one record; raises MessageTooLarge as `place` does."""
+        place, properties = inner.place, {**inner.properties, **added}
+        encoded = join_properties(properties).encode("utf-8", "replace")
+        require_room(len(encoded))
+        messages: list[Message] = [(flag, body, encoded, place.tags_code)]
+        return Placed(
+            place.queue, messages, self.now_ms(), place.appended, place.cleared_flags,
+            inner.flags, place.reply,
+        )  # fmt: skip
+
+    @property
+    def inner_batches(self) -> BatchPlacer | None:
+        """Who knows which batches are one record, None where no topic has such."""
+        return self._writing.inner_batches
+
     def append(
         self,
         placed: Placed,
@@ -125,7 +144,7 @@ class Storing:
         """
         stamp = Stamp(born_host, self._store_host)
         cleared = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6 | placed.cleared_flags
-        flags = (sys_flag & ~cleared) | stamp.sys_flag
+        flags = (sys_flag & ~cleared) | stamp.sys_flag | placed.set_flags
         offset = placed.queue.stored.max_offset
         try:
             positions = self._appender.append(
@@ -193,6 +212,11 @@ class Storing:
 
     def _append_again(self, position: int, to: Destination) -> None:
         record = self.record(position)
+        if record.sys_flag & SysFlag.INNER_BATCH:  # no group's queue has such; clients send it anew
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "MESSAGE_ILLEGAL: the record holds a batch, send back its message as a new one",
+            )
         try:
             placed = self.place(
                 to.topic.topic_name, to.queue_id, record.flag, record.body, dict(to.properties)

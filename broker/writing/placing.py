@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from aerobee.broker.writing.queues import TopicQueue
+from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
 
@@ -25,6 +26,30 @@ class Elsewhere(msgspec.Struct, frozen=True):
     appended: Callable[[], None]
     cleared_flags: int = 0
     reply: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class InnerBatch(msgspec.Struct, frozen=True):
+    """A batch that is stored as one record: where, with which properties, and as what.
+
+    Bits of `flags` are set in its sys flag; `key` is what its client knows it by.
+    """
+
+    place: Elsewhere
+    properties: dict[str, str]
+    flags: int
+    key: str
+
+
+class BatchPlacer(Protocol):
+    """Says which batches are stored as one record."""
+
+    def inner(
+        self, topic: TopicConfig, queue_id: int, sent: dict[str, str], messages: int
+    ) -> InnerBatch | None:
+        """Return how a batch of so many messages is stored, None where it is not one record.
+
+        `sent` are the properties of its header. Raises RequestError for what cannot be.
+        """
 
 
 class HalfAppender(Protocol):

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from aerobee.broker.rules.attributes import is_compacted
+from aerobee.broker.rules.attributes import is_batched, is_compacted
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.firsts import SeenKeys
 from aerobee.remoting.bodies import TopicConfig
@@ -115,7 +115,7 @@ class TopicQueues:
         """
         if not topic.perm & broker_permission & Perm.WRITE or queue.name.startswith("%"):
             return
-        if is_compacted(topic):
+        if is_compacted(topic) or is_batched(topic):
             return
         lists = self.once if queue.name in self.watched else self.fast
         listed = lists.get(queue.name)

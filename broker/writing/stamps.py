@@ -65,6 +65,19 @@ class Stamp:
         return self._born_host + _pack_timestamp(now_ms) + self._store_host + tail
 
 
+def stored_later(stamp: bytes, sys_flag: int, now_ms: int, prepared_offset: int) -> bytes:
+    """Return the stamp of a half message as its committed message has it; see `Stamp.at`."""
+    host_bytes = 20 if sys_flag & SysFlag.BORN_HOST_V6 else 8
+    return b"".join(
+        (
+            stamp[:host_bytes],
+            _pack_timestamp(now_ms),
+            stamp[host_bytes + 8 : -len(NOT_RECONSUMED)],
+            _pack_tail(0, prepared_offset),
+        )
+    )
+
+
 def broker_properties(region: str, trace_on: bool, cluster: str) -> dict[str, str]:
     """Return the properties that every stored message gets (AbstractSendMessageProcessor)."""
     return {

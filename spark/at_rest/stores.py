@@ -16,7 +16,7 @@ from typing import TypeAlias
 from aerobee.spark.at_rest.log_files import StorePath
 from aerobee.spark.errors import OptionError, StoreUnreadable
 from aerobee.spark.options.places import store_path
-from aerobee.storage.layout import COMMIT_LOG
+from aerobee.storage.layout import BATCH_ENTRIES, BATCH_UNITS, COMMIT_LOG
 
 Paths: TypeAlias = str | Sequence[str]
 _LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
@@ -60,8 +60,8 @@ def has_queues(store: Store) -> bool:
     """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
     if store.queues_dir is None:
         return False
-    batches = Path(store.queues_dir).parent / "batchconsumequeue"
-    return not (batches.is_dir() and any(batches.iterdir()))
+    folders = [Path(store.queues_dir).parent / name for name in (BATCH_UNITS, BATCH_ENTRIES)]
+    return not any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
 
 
 def is_pattern(path: Paths) -> bool:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from isal.isal_zlib import crc32
 
 from aerobee.remoting.message.layout import (
+    BATCH_FIELDS,
     BLANK_MAGIC,
     BODY_BYTES_AT,
     BODY_LENGTH_BYTES,
@@ -35,6 +36,9 @@ _STORED_AT: Final = {bits: fields.at("store_timestamp") for bits, fields in RECO
 
 _TRANSACTION_BITS: Final = 0xC
 _COMMITTED: Final = 0x8
+INNER_BATCH: Final = 0x80
+BATCHED_BYTES_MIN: Final = BATCH_FIELDS.size + 2
+"""What a message of an inner batch takes of its record at least."""
 
 
 def store_timestamp(buffer: bytes, at: int, sys_flag: int) -> int:
@@ -71,6 +75,16 @@ class Scanned(NamedTuple):
     def properties(self) -> bytes:
         """The raw property string."""
         return self.buffer[self.properties_at : self.at + self.size]
+
+    @property
+    def messages(self) -> int:
+        """How many messages it holds: one, but for an inner batch (`queue.type=BatchCQ`)."""
+        if not self.sys_flag & INNER_BATCH:
+            return 1
+        number = find_property(self.properties, Property.INNER_NUM) or ""
+        if not number.isdecimal() or len(number) > 9:
+            return 1
+        return max(1, min(int(number), self.size // BATCHED_BYTES_MIN))
 
     @property
     def queued(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from aerobee.remoting.message.layout import (
+    BLANK_SIZE,
     BODY_BYTES_AT,
     ENTRY_FIELDS,
     HOST_BITS,
@@ -84,9 +85,13 @@ def entries_between(queues: list[ConsumeQueue], begin: int, end: int) -> Entries
     for index, queue in enumerate(queues):
         low, high = queue.first_from(begin), queue.first_from(end)
         if low < high:
-            rows.append(read_entries(queue, low, high))
-            offsets.append(np.arange(low, high, dtype=np.int64))
-            owners.append(np.full(high - low, index, dtype=np.int64))
+            found, places = read_entries(queue, low, high), np.arange(low, high, dtype=np.int64)
+            if queue.batched:  # of messages that share a record the first one speaks for all
+                firsts = first_of_each(found)
+                found, places = found[firsts], places[firsts]
+            rows.append(found)
+            offsets.append(places)
+            owners.append(np.full(len(places), index, dtype=np.int64))
     if not rows:
         empty = np.empty(0, np.int64)
         return Entries(empty, empty, empty, empty, empty)
@@ -100,6 +105,18 @@ def entries_between(queues: list[ConsumeQueue], begin: int, end: int) -> Entries
         np.concatenate(offsets)[order],
         np.concatenate(owners)[order],
     )
+
+
+def first_of_each(rows: "npt.NDArray[np.void]", before: int = -1) -> "Bools":
+    """Tell the entries that lead to another record than the one before them; `before` is its
+    position in front of the first one."""
+    firsts: Bools = np.ones(len(rows), bool)
+    position = rows["position"]
+    firsts[1:] = position[1:] != position[:-1]
+    if len(rows):
+        firsts[0] = int(position[0]) != before
+    firsts[rows["size"] == BLANK_SIZE] = True
+    return firsts
 
 
 def take(entries: Entries, count: int) -> Entries:

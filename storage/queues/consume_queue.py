@@ -103,7 +103,7 @@ class ConsumeQueue(WrittenQueue):
         begin = max(first, min(known_offset, (spans[-1].begin + spans[-1].size) // ENTRY_BYTES))
         if known_offset <= first:  # nothing is known: the last files, as Java looks at three
             begin = spans[max(0, len(spans) - 3)].begin // ENTRY_BYTES
-        end, tail = find_end(self._files, spans, begin, self.born_at)
+        end, tail = find_end(self._files, spans, begin, self.born_at, batched=self.batched)
         self._end_at(end)
         self.min_offset, self.flushed_offset = first, end
         self.base, self.buffer = end - len(tail) // ENTRY_BYTES, bytearray(tail)
@@ -227,6 +227,22 @@ class ConsumeQueue(WrittenQueue):
                 self._note_room()
         _PACK(self.buffer, (offset - self.base) * ENTRY_BYTES, position, size, tags_code)
         self.max_offset = offset + 1
+
+    def add_alike(self, count: int, position: int, size: int, tags_code: int) -> None:
+        """Have that many more entries for one record; in memory where the files have no room."""
+        entry = ENTRY.pack(position, size, tags_code)
+        while count:
+            if self.max_offset >= self.limit:
+                try:
+                    self.extend()
+                except (LogFull, LogUnavailable):
+                    self._grow()
+                    self._note_room()
+            alike = min(count, self.limit - self.max_offset)
+            at = (self.max_offset - self.base) * ENTRY_BYTES
+            self.buffer[at : at + alike * ENTRY_BYTES] = entry * alike
+            self.max_offset += alike
+            count -= alike
 
     def settle(self) -> None:
         """Take what there is as seen by the flusher: the next append is a change again."""

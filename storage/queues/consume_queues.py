@@ -11,7 +11,14 @@ from typing import Final
 from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.layout import CONSUME_QUEUE, TOPICS, file_name, queue_names
+from aerobee.storage.layout import (
+    BATCH_ENTRIES,
+    BATCH_UNITS,
+    CONSUME_QUEUE,
+    TOPICS,
+    file_name,
+    queue_names,
+)
 from aerobee.storage.log.aside import Aside
 from aerobee.storage.queues.access import QueueAccess
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -51,12 +58,15 @@ class ConsumeQueues:
         self._write = write
         self.root = settings.root / CONSUME_QUEUE
         self._root_name = str(self.root)
+        self._batch_root = settings.root / BATCH_ENTRIES
+        self.roots = self.root, self._batch_root
+        self._batch_topics: set[str] = set()
         self.deleted = Deleted(files, settings.root)
         self.expired = Expired(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
         pool = MapPool(lambda: files.queue_maps_max)
         self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
-        self._listed: frozenset[str] | None = None
+        self._listed: dict[str, bool] | None = None  # and whether each is of type BatchCQ
         self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
         self.light_names: list[tuple[str, int]] = []  # on the disk, not loaded with the others
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
@@ -76,7 +86,8 @@ class ConsumeQueues:
 
     def _load(self, known: Mapping[tuple[str, int], int], *, stopped: bool) -> None:
         bad: list[tuple[ConsumeQueue, StoreError]] = []
-        for topic, queue_id in queue_names(self._settings.root):
+        self._find_batched()
+        for topic, queue_id in self._names():
             if self.is_light(topic):
                 self.light_names.append((topic, queue_id))
                 continue
@@ -91,6 +102,48 @@ class ConsumeQueues:
             self._load_damaged(queue, reason)
         if self._write:
             self.cut.load(self.find)
+
+    def _find_batched(self) -> None:
+        """Learn which topics are of type BatchCQ: from the broker's table, and from folders."""
+        self._batch_topics = {topic for topic, batched in self._listing().items() if batched}
+        for folder in (BATCH_ENTRIES, BATCH_UNITS):
+            for topic, _ in queue_names(self._settings.root, folder):
+                if self._listing().get(topic, True):
+                    self._batch_topics.add(topic)
+
+    def _names(self) -> Iterator[tuple[str, int]]:
+        """Walk the queues that have files; those of a topic's life of another type are left."""
+        for folder, batched in ((CONSUME_QUEUE, False), (BATCH_ENTRIES, True)):
+            left = set()
+            for topic, queue_id in queue_names(self._settings.root, folder):
+                if (topic in self._batch_topics) == batched:
+                    yield topic, queue_id
+                else:
+                    left.add(topic)
+            for topic in left:
+                log.warning(
+                    "queue_folder_left path=%s reason='its topic is of another queue.type'"
+                    " advice='remove it once the broker has stopped'",
+                    self._settings.root / folder / topic,
+                )
+
+    def is_batched(self, topic: str) -> bool:
+        """Whether the messages of a topic may share a record (`queue.type=BatchCQ`)."""
+        return topic in self._batch_topics
+
+    def note_batched(self, topic: str) -> None:
+        """Let a topic be one whose messages may share a record, before its queues are used."""
+        if topic not in self._batch_topics:
+            self._batch_topics.add(topic)
+            for queue in self.of_topics([topic]):
+                if queue.max_offset or queue.changed:
+                    queue.batched = True  # its files stay where they are
+                else:
+                    del self.table[topic, queue.queue_id]
+
+    def forget_batched(self, topic: str) -> None:
+        """Forget what a topic was that was deleted."""
+        self._batch_topics.discard(topic)
 
     def note_damaged(self, bad: list[ConsumeQueue]) -> None:
         """Note what is to be written again before a file of blanks stands for a lost one."""
@@ -149,6 +202,7 @@ class ConsumeQueues:
                 queue_id,
                 self.deleted.before(topic),
             )
+            queue.batched = topic in self._batch_topics
         return queue
 
     @property
@@ -166,7 +220,8 @@ class ConsumeQueues:
     def _directory(self, topic: str, queue_id: int) -> str:
         if not topic or "/" in topic or "\0" in topic or topic in (".", "..") or queue_id < 0:
             raise ValueError(f"{topic!r}, queue {queue_id}, cannot be the name of a queue")
-        return f"{self._root_name}/{topic}/{queue_id}"
+        root = self._batch_root if topic in self._batch_topics else self._root_name
+        return f"{root}/{topic}/{queue_id}"
 
     def topics(self) -> dict[str, list[int]]:
         """Return the numbers of each topic's queues."""
@@ -180,13 +235,16 @@ class ConsumeQueues:
 
         A topic that was deleted is not there (TopicConfigManager).
         """
+        return self._listing().keys()
+
+    def _listing(self) -> dict[str, bool]:
         if self._listed is None:
             data = self._files.read_all(self._settings.root / TOPICS, TABLE_BYTES_MAX) or b"{}"
             try:
-                table = json.loads(data)
-                self._listed = frozenset(table.get("topicConfigTable", ()))
+                table = json.loads(data).get("topicConfigTable", {})
+                self._listed = {name: _is_batched(topic) for name, topic in table.items()}
             except (ValueError, AttributeError, TypeError):
-                self._listed = frozenset()
+                self._listed = {}
         return self._listed
 
     def is_light(self, topic: str) -> bool:
@@ -209,8 +267,8 @@ class ConsumeQueues:
             except OSError as error:
                 log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
             del self.table[queue.topic, queue.queue_id]
-        for topic in {queue.topic for queue in queues}:
-            self._files.remove_directory(self.root / topic)
+        for folder in {queue.directory.parent for queue in queues}:
+            self._files.remove_directory(folder)
 
     def remove_files(self, queue: ConsumeQueue) -> None:
         """Remove a queue's files, the newest first, and its directory.
@@ -236,7 +294,7 @@ class ConsumeQueues:
         except OSError as error:
             log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
         if found is None:
-            self._files.remove_directory(self.root / queue.topic)
+            self._files.remove_directory(queue.directory.parent)
 
     def max_end_position(self) -> int:
         """Return up to where the log has certainly been dispatched: the end of the last entry."""
@@ -246,3 +304,9 @@ class ConsumeQueues:
         """Let go of memory and maps; what no round has written out is left to recovery."""
         for queue in self:
             queue.drop()
+
+
+def _is_batched(topic: object) -> bool:
+    """Whether the broker's table says of a topic that it is of type BatchCQ."""
+    attributes = topic.get("attributes") if isinstance(topic, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == "BatchCQ"

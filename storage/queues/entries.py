@@ -43,6 +43,7 @@ class QueueEntries:
         "_pool",
         "_touched",
         "base",
+        "batched",
         "buffer",
         "lost",
         "max_offset",
@@ -66,6 +67,7 @@ class QueueEntries:
         self.buffer: bytearray = NO_TAIL
         self.base = 0
         self.written = 0
+        self.batched = False  # whether messages may share a record (queue.type=BatchCQ)
         self.lost = False  # somebody has removed or replaced a file: what it had is not to be read
         self.min_offset = 0
         self.max_offset = 0

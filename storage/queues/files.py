@@ -86,14 +86,20 @@ def remove_behind(files: Files, spans: Sequence[FileSpan], offset: int) -> None:
 
 
 def find_end(
-    files: Files, spans: Sequence[FileSpan], begin: int, born_at: int = 0
+    files: Files,
+    spans: Sequence[FileSpan],
+    begin: int,
+    born_at: int = 0,
+    *,
+    batched: bool = False,
 ) -> tuple[int, bytes]:
     """Return the offset of the first entry from `begin` on that no message can have.
 
-    None can have one of a position before `born_at`. Also returns some of the entries right before
+    None can have one of a position before `born_at`. Where queues are `batched`, messages may share
+    a record. Also returns some of the entries right before
     it, of the same file; a queue of which everything is known costs one small read.
     """
-    offset, last_position, step = begin, born_at - 1, SCAN_ENTRIES_FIRST
+    offset, last_position, step = begin, born_at - 1 + batched, SCAN_ENTRIES_FIRST
     tail = before = b""
     for span in spans:
         end = (span.begin + span.size) // ENTRY_BYTES
@@ -114,7 +120,7 @@ def find_end(
                         continue
                     over = size <= 0 or position < 0
                     if size != BLANK_SIZE:  # one that falls back is from before a truncation
-                        over |= position <= last_position
+                        over |= position + batched <= last_position
                         last_position = max(last_position, position)
                     if over and not known:
                         return at, _last_of(tail, data, at - low) or before

@@ -195,7 +195,11 @@ class WrittenQueue(QueueEntries):
             finally:
                 self._files.close(fd)
             for position, size, _ in ENTRY.iter_unpack(data):
-                if size <= 0 or position < 0 or (size != BLANK_SIZE and position <= last):
+                if (
+                    size <= 0
+                    or position < 0
+                    or (size != BLANK_SIZE and position + self.batched <= last)
+                ):
                     return False
                 last = last if size == BLANK_SIZE else position
             offset += count

@@ -13,6 +13,7 @@ from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.commit_log import CommitLog
 from aerobee.storage.log.heads import are_records
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.reads.batched import gather_batched
 from aerobee.storage.reads.cold.fetching import Fetched, NotFetchedError
 from aerobee.storage.reads.cold.request import ColdRead, ColdRequest
 from aerobee.storage.reads.cold.warm_log import WarmLog
@@ -124,6 +125,9 @@ class Reader:
             if not run[2]:
                 limits = self._limits(self._log.position, messages_max, bytes_max)
                 raise ColdRead(self._request(queue, offset, count_max, limits, wanted, accept))
+            if queue.batched:
+                limits = messages_max, bytes_max
+                return self._read_batched(log, queue, offset, run, limits, wanted, accept)
             first = _POSITION.unpack_from(*run[:2])[0]
             limits = self._limits(first, messages_max, bytes_max)
             if gather is not None and accept is None:
@@ -287,6 +291,26 @@ class Reader:
                     return self._result(gathered, queue, offset, done + index, run)
             done += block
         return self._result(gathered, queue, offset, count, run)
+
+    def _read_batched(
+        self,
+        log: Log,
+        queue: ConsumeQueue,
+        offset: int,
+        run: _Run,
+        limits: tuple[int, int],
+        wanted: TagHashes | None,
+        accept: Accept | None,
+    ) -> ReadResult:
+        """Read from a queue whose messages may share a record; each record comes once."""
+        limits = self._limits(_POSITION.unpack_from(*run[:2])[0], *limits)
+        gathered = Gathered(log, *limits)
+        found = gather_batched(gathered, queue, offset, run, wanted, accept)
+        if found is None:
+            raise ColdRead(self._request(queue, offset, run[2], limits, wanted, accept))
+        result = self._result(gathered, queue, offset, found[0], run)
+        result.next_offset = found[1]
+        return result
 
     def _result(
         self, gathered: Gathered, queue: ConsumeQueue, offset: int, looked: int, run: _Run

@@ -35,7 +35,7 @@ class DanglingEntries:
         expected = self._next.get(queue, 0)
         if offset > expected:
             self._doubted.append((queue, expected, offset))
-        self._next[queue] = offset + 1
+        self._next[queue] = offset + record.messages
 
     def cut(self, queue: ConsumeQueue, offset: int) -> bool:
         """Cut off what leads nowhere at a queue's end, down to an offset; False if nothing does.
@@ -96,5 +96,5 @@ def has_message(segments: Segments, queue: ConsumeQueue, offset: int) -> bool:
     there = sound_record(segments, place) if 0 < size != BLANK_SIZE else None
     if there is None or there.size != size:
         return False
-    own = (queue.prefix, queue.queue_id, offset)
-    return (there.prefix, there.queue_id, there.queue_offset) == own
+    own = (there.prefix, there.queue_id) == (queue.prefix, queue.queue_id)
+    return own and 0 <= offset - there.queue_offset < there.messages

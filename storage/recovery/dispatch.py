@@ -10,7 +10,7 @@ from typing import NamedTuple
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.damage import Damage, DamageTable
-from aerobee.storage.log.scan import Scanned, tags_code
+from aerobee.storage.log.scan import BATCHED_BYTES_MIN, Scanned, tags_code
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -73,6 +73,8 @@ class RecordDispatcher:
         if queue.min_offset <= offset < queue.max_offset and (
             queue.entry(offset)[:2] == (record.position, record.size)
         ):
+            if queue.batched and record.messages > 1 and self._table.at(record.position) is None:
+                self._put_rest(queue, record)
             return
         if self._table.at(record.position) is not None:
             return
@@ -87,7 +89,8 @@ class RecordDispatcher:
         offset = record.queue_offset
         if offset == queue.max_offset and record.position >= queue.end_position():
             code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
-            queue.put_in_memory(offset, record.position, record.size, code)
+            for each in range(offset, offset + record.messages):
+                queue.put_in_memory(each, record.position, record.size, code)
 
     def _pass_over(self, record: Scanned) -> None:
         """Take note of what a repair has put in the place of lost messages."""
@@ -123,6 +126,8 @@ class RecordDispatcher:
         """Find or make the queue of a record; None where its name cannot be one, or it is gone."""
         if record.position < self._queues.deleted.before(record.topic):
             return None
+        if record.messages > 1:  # whatever the broker's table says of its topic, or does not
+            self._queues.note_batched(record.topic)
         try:
             queue = self._queues.get(record.topic, record.queue_id)
         except ValueError as error:
@@ -156,7 +161,7 @@ class RecordDispatcher:
     def _begin(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Take a record for the first one that a queue has, unless that cannot be."""
         offset = record.queue_offset
-        if not 0 <= offset <= record.position // RECORD_BYTES_MIN:
+        if not 0 <= offset <= record.position // _bytes_min(queue):
             self._refuse(record, "more than the log ever had room for")
         elif self._jumps(queue, record):
             self._doubtful[queue] = record
@@ -222,7 +227,7 @@ class RecordDispatcher:
         if begin > record.position:
             return False  # the queue's last entry is what is damaged
         lost = sum(each.bytes_between(begin, record.position) for each in self._lost)
-        return record.queue_offset - expected > lost // RECORD_BYTES_MIN
+        return record.queue_offset - expected > lost // _bytes_min(queue)
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return queue in self.front_lost
@@ -230,7 +235,7 @@ class RecordDispatcher:
     def _known_otherwise(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether an entry of another offset points at the record: then its header is damaged."""
         offset = queue.first_from(record.position)
-        if offset >= queue.max_offset or offset == record.queue_offset:
+        if offset >= queue.max_offset or 0 <= offset - record.queue_offset < record.messages:
             return False
         return queue.entry(offset)[:2] == (record.position, record.size)
 
@@ -254,7 +259,7 @@ class RecordDispatcher:
             place = self._stands(queue, offset - 1)
             if place is not None and place >= record.position:
                 return False
-        after = queue.after_blanks(offset + 1, queue.max_offset)
+        after = queue.after_blanks(offset + record.messages, queue.max_offset)
         if after >= queue.max_offset:
             return True
         place = self._stands(queue, after)
@@ -301,7 +306,7 @@ class RecordDispatcher:
             return self._is_proven(queue, first) or not self._jumps(queue, first)
         if begins_again and following.queue_offset > queue.max_offset:
             return False  # it stood in the place of one that is missing there
-        room = (following.position - first.position) // RECORD_BYTES_MIN
+        room = (following.position - first.position) // _bytes_min(queue)
         return offset < following.queue_offset <= offset + room
 
     def _is_proven(self, queue: ConsumeQueue, record: Scanned) -> bool:
@@ -319,7 +324,7 @@ class RecordDispatcher:
         begin = queue.end_position()
         if begin > position:  # of an entry that is damaged
             begin = 0
-        return (position - begin) // RECORD_BYTES_MIN
+        return (position - begin) // _bytes_min(queue)
 
     def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:
         """Give lost messages blank entries, never to be read."""
@@ -337,17 +342,41 @@ class RecordDispatcher:
 
     def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
         code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
-        self.entries += 1
-        if record.queue_offset >= queue.max_offset:
-            queue.put(record.queue_offset, record.position, record.size, code)
-        else:
-            entry = Entry(record.position, record.size, code)
-            self._patches.put(queue, record.queue_offset, entry)
+        for offset in range(record.queue_offset, record.queue_offset + record.messages):
+            self.entries += 1
+            if offset >= queue.max_offset:
+                queue.put(offset, record.position, record.size, code)
+            else:
+                self._patches.put(queue, offset, Entry(record.position, record.size, code))
+
+    def _put_rest(self, queue: ConsumeQueue, record: Scanned) -> None:
+        """See that all messages of an inner batch have the entry that its first one has."""
+        place = (record.position, record.size)
+        last = record.queue_offset + record.messages - 1
+        if last < queue.max_offset and queue.entry(last)[:2] == place:
+            return  # positions rise, so that those in between are the same
+        code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
+        for offset in range(record.queue_offset + 1, last + 1):
+            if offset < queue.max_offset and queue.entry(offset)[:2] == place:
+                continue
+            self.entries += 1
+            if offset < queue.max_offset:
+                if self._write:
+                    self._patches.put(queue, offset, Entry(*place, code))
+            elif self._write:
+                queue.put(offset, *place, code)
+            else:
+                queue.put_in_memory(offset, *place, code)
 
     def _refuse(self, record: Scanned, why: str) -> None:
         """Take a record whose header cannot be true for damaged."""
         reason = f"{MISPLACED} {record.queue_offset} of {record.topic}-{record.queue_id}: {why}"
         self._table.add(Damage(record.position, record.position + record.size, reason))
+
+
+def _bytes_min(queue: ConsumeQueue) -> int:
+    """Return how many bytes of the log a message of a queue takes at least."""
+    return BATCHED_BYTES_MIN if queue.batched else RECORD_BYTES_MIN
 
 
 def _begins(queue: ConsumeQueue, offset: int) -> bool:

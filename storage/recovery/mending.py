@@ -15,6 +15,7 @@ from aerobee.storage.log.segments import Segments
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.dispatch import RecordDispatcher
+from aerobee.storage.recovery.last_batches import complete_last
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.walk import LogWalk
 
@@ -32,9 +33,12 @@ def sound_prefix(segments: Segments, queue: ConsumeQueue) -> int:
     last_end = -1
     for offset in range(queue.min_offset, queue.max_offset):
         position, size, _ = queue.entry(offset)
+        if size == BLANK_SIZE and queue.batched:
+            break  # the record of a blank one may be known by the entry of another message
         if size == BLANK_SIZE:
             continue
-        if size < RECORD_BYTES_MIN or position < last_end:
+        shares = queue.batched and position + size == last_end
+        if size < RECORD_BYTES_MIN or (position < last_end and not shares):
             break
         last_end = position + size
         checked = offset % SECTOR_ENTRIES == 0 or offset == queue.max_offset - 1
@@ -54,6 +58,8 @@ def record_of(
     if len(head) < HEAD.size:
         return False
     total, _, _, queue_id, _, own_offset, own, _ = HEAD.unpack(head)
+    if queue.batched and own_offset < offset:
+        own_offset = offset  # one of several messages
     return bool((total, queue_id, own_offset, own) == (size, queue.queue_id, offset, position))
 
 
@@ -89,6 +95,7 @@ class Mender:
         if self._segments.begin == 0 and queue.max_offset == queue.min_offset > 0:
             self._queues.remove_files(queue)  # its first files are lost, and nothing of the others
             queue.start_at(0)  # is to be believed
+        complete_last(self._segments, queue, write=True)
 
     def run(self, begin: int, end: int, wanted: Collection[ConsumeQueue] | None) -> None:
         """Read what no entry names from `begin` to `end`, and dispatch what a queue lacks.

@@ -39,8 +39,10 @@ from aerobee.storage.proofs.syncs import Unheard
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.recovery.bad_sectors import pass_bad_sectors
+from aerobee.storage.recovery.batch_units.taking import take_units
 from aerobee.storage.recovery.dispatch import RecordDispatcher
 from aerobee.storage.recovery.known_damage import take_known_damage
+from aerobee.storage.recovery.last_batches import complete_last
 from aerobee.storage.recovery.mending import Mender
 from aerobee.storage.recovery.next_record import NextRecord
 from aerobee.storage.recovery.quarantine import describe
@@ -84,6 +86,7 @@ class Recovery:
     """One run over one store; `run` leaves segments and queues ready for use."""
 
     def __init__(self, parts: StoreParts, evidence: Evidence) -> None:
+        self._parts = parts
         self._segments = parts.segments
         self._queues = parts.queues
         self._evidence = evidence
@@ -104,6 +107,10 @@ class Recovery:
         started = time.monotonic()
         result = self.result
         if self._segments.items:
+            take_units(self._parts)
+            for queue in self._queues:
+                if queue.batched:
+                    result.entries += complete_last(self._segments, queue, write=self._write)
             self._floor = take_known_damage(
                 self._search, self._table, self._evidence.damage, self._evidence.progress
             )

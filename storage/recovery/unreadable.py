@@ -16,6 +16,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.sectors import TRIES
 from aerobee.storage.errors import StoreDamaged
 from aerobee.storage.layout import (
+    BATCH_ENTRIES,
     BOOT_NOTE,
     CHECKPOINT,
     CONSUME_QUEUE,
@@ -99,7 +100,8 @@ def set_aside_queue_file(
         return False
     path = Path(os.fsdecode(error.filename))
     topic, number = path.parent.parent.name, path.parent.name
-    if path.parent.parent.parent != settings.root / CONSUME_QUEUE or not number.isdecimal():
+    folders = settings.root / CONSUME_QUEUE, settings.root / BATCH_ENTRIES
+    if path.parent.parent.parent not in folders or not number.isdecimal():
         return False
     if not is_file_name(path.name) or _reads(files, path):
         return is_file_name(path.name)

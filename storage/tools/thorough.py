@@ -154,7 +154,9 @@ class ThoroughDispatcher(RecordDispatcher):
         own = self._queues.find(record.topic, record.queue_id)
         for queue in self._queues:
             offset = queue.first_from(record.position)
-            if (queue, offset) == (own, record.queue_offset) or offset >= queue.max_offset:
+            if offset >= queue.max_offset:
+                continue
+            if queue is own and 0 <= offset - record.queue_offset < record.messages:
                 continue
             if queue.entry(offset)[:2] == (record.position, record.size):
                 return f"{queue.topic}-{queue.queue_id} offset {offset}"
@@ -183,14 +185,14 @@ class ThoroughDispatcher(RecordDispatcher):
             return
         position, size, code = queue.entry(offset)
         if (position, size) == (record.position, record.size):
-            self._mark(queue, offset)
+            self._mark(queue, offset, record.messages)
             right = tags_code(record, queue.topic, self._settings.delay_levels_ms)
             if queue.topic != SCHEDULE_TOPIC and code != right:
                 self._put(queue, record)
 
     def _put(self, queue: ConsumeQueue, record: Scanned) -> None:
         super()._put(queue, record)
-        self._mark(queue, record.queue_offset)
+        self._mark(queue, record.queue_offset, record.messages)
 
     def _take_for_earlier(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Refuse what is of no earlier life, and has an offset behind all that the queue has."""
@@ -200,10 +202,11 @@ class ThoroughDispatcher(RecordDispatcher):
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return True
 
-    def _mark(self, queue: ConsumeQueue, offset: int) -> None:
+    def _mark(self, queue: ConsumeQueue, offset: int, messages: int) -> None:
         marks = self._marks.setdefault(queue, _Marks(offset))
         marks.cut(queue.max_offset)  # shorter where a topic was made again
-        marks.mark(offset)
+        for each in range(offset, min(offset + messages, queue.max_offset)):
+            marks.mark(each)
 
     def _is_over(self, record: Scanned) -> bool:
         """Whether a record is of a topic's life that has ended: it must not come back."""

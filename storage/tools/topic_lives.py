@@ -42,10 +42,11 @@ class TopicLives:
         if queue is not None and self._has_files(queue):
             return False  # its first entry is damaged, or its files are
         if self._topics is None:
-            if not self._queues.root.is_dir():
+            roots = [root for root in self._queues.roots if root.is_dir()]
+            if not roots:
                 return False
             self._topics = self._begins()
-            self._folders = frozenset(path.name for path in self._queues.root.iterdir())
+            self._folders = frozenset(path.name for root in roots for path in root.iterdir())
         if topic not in self._topics:
             return topic not in (self._queues.listed_topics() or self._folders)
         return position < self._topics[topic]

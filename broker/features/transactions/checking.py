@@ -6,6 +6,7 @@ TRANS_CHECK_MAX_TIME_TOPIC. One timer waits for the first that is due; while non
 none. Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -27,9 +28,10 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.stamps import Stamp
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
+from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from aerobee.storage.errors import LogBusy, StoreError
 
@@ -57,6 +59,7 @@ class HalfChecks:
         self._appender = writing.appender
         self._tick = writing.tick
         self._endings = endings
+        self._lookups = endings.lookups
         self._halves: OpenHalves = endings.halves
         self._ops: OpMessages = endings.ops
         self._clock: Clocks = endings.clock
@@ -66,6 +69,9 @@ class HalfChecks:
         self._call_ms = 0
         self._running = False
         self._refused = False
+        self._tasks = Tasks()
+        self._cold: list[Half] = []  # of the slice
+        self._fetching = False
         self.on_refused: Callable[[StoreError], None] = lambda error: None
         self.counts: Counter[str] = Counter()  # checks by topic
 
@@ -81,10 +87,20 @@ class HalfChecks:
             self._call.cancel()
             self._call = None
 
+    async def close(self) -> None:
+        """Wait for no record any more."""
+        self.stop()
+        await self._tasks.close()
+
     def apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time."""
         self._halves.follow(waits_of(settings), self._clock.now_ms(), self._clock.steady_ms())
         self.wake()
+
+    def added(self) -> None:
+        """Take notice of a half that was added."""
+        if self._call is None or self._halves.latest_due < self._call_ms:
+            self.wake()
 
     def wake(self, wait_s: float = 0.0) -> None:
         """Make sure that the next look is when the first half is due, `wait_s` from now at least.
@@ -130,6 +146,9 @@ class HalfChecks:
         steady_ms = self._clock.steady_ms()
         wait_s = 0.0
         for half in self._halves.take_due(steady_ms, SLICE_HALVES):
+            if not self._lookups.is_warm(half.position):
+                self._cold.append(half)
+                continue
             try:
                 self._one(half, asked)
                 self._refused = False
@@ -147,6 +166,8 @@ class HalfChecks:
             if wait_s:
                 self._halves.put_off(half, steady_ms)
                 break
+        if self._cold and not self._fetching:
+            self._fetching = self._tasks.start(self._fetch(), "cold half messages") is not None
         if self._ops.pending or asked:
             self._ops.write()
             if self._tick.commit_log():
@@ -154,6 +175,27 @@ class HalfChecks:
                 for half, record in asked:
                     self._asking.ask(half, record)
         return wait_s
+
+    async def _fetch(self) -> None:
+        """Read what is due and not in memory, beside the loop; then it is due again."""
+        try:
+            while self._cold:
+                halves, self._cold = self._cold[:SLICE_HALVES], self._cold[SLICE_HALVES:]
+                await self._fetch_some(halves)
+        finally:
+            self._fetching = False
+
+    async def _fetch_some(self, halves: list[Half]) -> None:
+        try:
+            await self._lookups.warm_records([half.position for half in halves])
+        except (OSError, RequestError) as error:
+            log.warning("half_messages_not_read count=%d error=%s", len(halves), error)
+            await asyncio.sleep(REFUSED_WAIT_S)
+        steady_ms = self._clock.steady_ms()
+        for half in halves:
+            if self._halves.at(half.offset) is half:
+                self._halves.put_off(half, steady_ms)
+        self.wake()
 
     def _one(self, half: Half, asked: list[tuple[Half, Record]]) -> None:
         """Check a half, let it move on, or give it up."""

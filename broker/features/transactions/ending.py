@@ -10,8 +10,9 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
-from aerobee.broker.features.transactions.ops import BUSY_WAIT_S, Clocks, OpMessages
+from aerobee.broker.features.transactions.ops import BUSY_WAIT_S, OpMessages
 from aerobee.broker.features.transactions.texts import (
     committed_text,
     destination,
@@ -45,9 +46,9 @@ class Endings:
         self,
         live: Live,
         writing: Writing,
+        lookups: Lookups,
         halves: OpenHalves,
         ops: OpMessages,
-        clock: Clocks,
     ) -> None:
         self._live = live
         self._writing = writing
@@ -57,7 +58,8 @@ class Endings:
         self._tick = writing.tick
         self.halves = halves
         self.ops = ops
-        self.clock = clock
+        self.clock = ops.clock
+        self.lookups = lookups
         self.on_refused: Callable[[StoreError], None] = lambda error: None
         self.counts: Counter[tuple[str, int]] = Counter()  # by topic and outcome
 
@@ -67,6 +69,22 @@ class Endings:
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK):
             return None
+        if not self.lookups.is_warm(header.commit_log_offset):
+            return self._end_cold(request)
+        return self._end_warm(request)
+
+    async def _end_cold(self, request: Request[EndTransactionRequest]) -> Outcome:
+        """Do what an END says that names an old record, when the disk has given it."""
+        try:
+            await self.lookups.warm_record(request.header.commit_log_offset)
+        except OSError as error:
+            raise unavailable(f"the half message cannot be read: {error}") from error
+        ended = self._end_warm(request)
+        return await ended if isinstance(ended, Coroutine) else ended
+
+    def _end_warm(self, request: Request[EndTransactionRequest]) -> Answer:
+        header = request.header
+        outcome = header.commit_or_rollback
         half = self.halves.at(header.tran_state_table_offset)
         if half is not None and fits(header, half):  # all that is checked below, from memory
             record = self._record(half.position, (HALF_TOPIC, 0, half.offset))

@@ -4,6 +4,7 @@ The queue's checks have passed before; an END names an open half by its latest r
 is unusual is declined, and takes the checked path.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from isal.isal_zlib import crc32
@@ -17,8 +18,7 @@ from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
-from aerobee.broker.writing.stamps import Stamp, broker_properties
-from aerobee.remoting.codes import SysFlag
+from aerobee.broker.writing.stamps import Stamp, broker_properties, stored_later
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.message.layout import HOST_BITS, PROPERTIES_LENGTH_BYTES
@@ -27,6 +27,11 @@ from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
+WARM_BYTES: Final = 16 << 20  # at the log's end, which the system has in memory
+PLAIN_MAX: Final = 1024  # usual properties that are remembered; a program's are mostly the same
+PLAIN_CHARACTERS_MAX: Final = 1024
+KEPT_BYTES_MAX: Final = 16 << 20  # of messages that wait for a quick END
+_KEPT_BYTES: Final = 200  # of one, beside its body and properties
 _HALF_PREFIX: Final = bytes([len(HALF_TOPIC)]) + HALF_TOPIC.encode()  # as it stands in records
 _KNOWN: Final = frozenset({Property.TRAN_MSG, Property.PGROUP, Property.UNIQ_KEY})
 _UNUSUAL: Final = frozenset(
@@ -41,12 +46,21 @@ _UNUSUAL: Final = frozenset(
 )  # fmt: skip
 
 
+Kept = tuple[int, int, int, bytes, bytes, bytes, int]
+"""Flag, sys flag, born time, stamp, body, properties and tags code of a committed message."""
+
+
+Plain = tuple[str, int, bytes, bytes]
+"""Group and tags code of usual properties, and as they are stored what is around the unique key."""
+
+
 class FastHalves:
     """Appends half messages of single sends; see `FastSends`."""
 
     def __init__(self, live: Live, writing: Writing, endings: Endings, placer: HalfPlacer) -> None:
         self._live = live
         self._log = writing.store.commit_log
+        self._is_warm = writing.store.reader.is_warm
         self._queues = writing.queues
         self._tag_hashes = writing.appender.tag_hashes
         self._tick = writing.tick
@@ -55,6 +69,9 @@ class FastHalves:
         self._now_ms = endings.clock.now_ms
         self._placer = placer
         self._half_queue: TopicQueue | None = None
+        self._kept: dict[int, Kept] = {}  # by offset; most are ended a moment later
+        self._kept_bytes = 0  # of all since it was empty, also those that have ended
+        self._plain: dict[tuple[str, str], Plain] = {}
         settings = live.current
         self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
         live.on_change(
@@ -65,6 +82,7 @@ class FastHalves:
 
     def _apply_text(self, region: str, cluster: str, trace_on: bool) -> None:
         self._suffix = format_properties(broker_properties(region, trace_on, cluster)).encode()
+        self._plain.clear()
 
     def append(
         self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
@@ -73,6 +91,46 @@ class FastHalves:
         properties = fields.properties
         if properties[-1:] != "\x02":
             properties += "\x02"
+        before, _, rest = properties.partition("UNIQ_KEY\x01")
+        unique_key, _, after = rest.partition("\x02")
+        plain = self._plain.get((before, after)) or self._look(properties, before, after)
+        if plain is None:
+            return None
+        group, tags_code, own_before, own_after = plain
+        key = Key(group, unique_key, queue.name)
+        encoded_key, settings = unique_key.encode(), self._live.current
+        if (
+            self._halves.find(key) is not None
+            or not encoded_key.isalnum()
+            or len(self._halves) >= settings.open_transactions_max
+            or settings.reject_transaction_message
+        ):
+            return None
+        own = b"%b%b\x02%b" % (own_before, encoded_key, own_after)
+        end = b"__transactionId__\x01%b\x02" % encoded_key
+        text = own + _place(queue.name, queue.queue_id) + end
+        if len(text) > PROPERTIES_BYTES_MAX - COPY_BYTES_MAX:
+            return None
+        half_queue = self._half_queue
+        if half_queue is None:
+            half_queue = self._half_queue = self._queues.get(HALF_TOPIC, QUEUE_ID)
+        stored = half_queue.stored
+        offset, log = stored.max_offset, self._log
+        sys_flag = (fields.sys_flag & ~ROLLBACK) | stamp_flag
+        flag, born_ms = fields.flag, fields.born_timestamp
+        position = log.append(stored, flag, sys_flag, born_ms, stamp, body, text, tags_code)
+        size = log.position - position
+        half_queue.arrived_bytes += size
+        self._placer.add(Half(key, offset, position, queue.queue_id, 0, 0))
+        self._kept_bytes += size + _KEPT_BYTES
+        if self._kept_bytes > KEPT_BYTES_MAX:  # whoever is slow is read from the log
+            self._kept.clear()
+            self._kept_bytes = size + _KEPT_BYTES
+        self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
+        return position, offset, encoded_key
+
+    def _look(self, properties: str, before: str, after: str) -> Plain | None:
+        """Look at properties all of which but the unique key are new; None: they are unusual."""
         pairs = [pair.partition("\x01") for pair in properties[:-1].split("\x02")]
         named = {name: value for name, _, value in pairs}
         if (
@@ -82,41 +140,20 @@ class FastHalves:
             or not _UNUSUAL.isdisjoint(named)
             or not named.keys() >= _KNOWN
             or named["TRAN_MSG"] != "true"
+            or (before and before[-1] != "\x02")  # the end of another name, or a value
         ):
             return None
-        unique_key, settings = named["UNIQ_KEY"], self._live.current
-        key = Key(named["PGROUP"], unique_key, queue.name)
-        encoded_key = unique_key.encode()
-        if (
-            self._halves.find(key) is not None
-            or not encoded_key.isalnum()
-            or len(self._halves) >= settings.open_transactions_max
-            or settings.reject_transaction_message
-        ):
-            return None
-        text = b"%b%bREAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02__transactionId__\x01%b\x02" % (
-            properties.encode(), self._suffix, queue.name.encode(), queue.queue_id, encoded_key,
-        )  # fmt: skip
-        if len(text) > PROPERTIES_BYTES_MAX - COPY_BYTES_MAX:
-            return None
-        half_queue = self._half_queue
-        if half_queue is None:
-            half_queue = self._half_queue = self._queues.get(HALF_TOPIC, QUEUE_ID)
-        stored = half_queue.stored
-        offset = stored.max_offset
-        position = self._log.append(
-            stored,
-            fields.flag,
-            (fields.sys_flag & ~SysFlag.TRANSACTION_ROLLBACK) | stamp_flag,
-            fields.born_timestamp,
-            stamp,
-            body,
-            text,
+        plain = (
+            named["PGROUP"],
             self._tag_hashes[named.get("TAGS", "")],
+            f"{before}UNIQ_KEY\x01".encode(),
+            after.encode() + self._suffix,
         )
-        half_queue.arrived_bytes += self._log.position - position
-        self._placer.add(Half(key, offset, position, queue.queue_id, 0, 0))
-        return position, offset, encoded_key
+        if len(properties) <= PLAIN_CHARACTERS_MAX:
+            if len(self._plain) >= PLAIN_MAX:
+                self._plain.clear()
+            self._plain[before, after] = plain
+        return plain
 
     def end(self, header: EndTransactionRequest) -> bool:
         """End a transaction whose END names the latest record; False for what has to be checked."""
@@ -126,14 +163,33 @@ class FastHalves:
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK):
             return True  # not known yet
-        if outcome == COMMIT and not self._commit(half):
+        kept = self._kept.pop(half.offset, None)
+        if outcome == COMMIT and not (
+            self._commit_kept(half, kept) if kept else self._commit(half)
+        ):
             return False
         self._endings.over(half, outcome)
+        return True
+
+    def _commit_kept(self, half: Half, kept: Kept) -> bool:
+        """Append the message of a half that was stored a moment ago, as memory has it."""
+        queue = self._queues.find(half.key.topic, half.queue_id)
+        if queue is None:
+            return False
+        flag, sys_flag, born_ms, stamp, body, text, tags_code = kept
+        log, begun = self._log, self._log.position
+        stamp = stored_later(stamp, sys_flag, self._now_ms(), half.position)
+        log.append(queue.stored, flag, sys_flag, born_ms, stamp, body, text, tags_code)
+        queue.arrived_bytes += log.position - begun
+        if queue.holds:
+            self._tick.woken.append(queue)
         return True
 
     def _commit(self, half: Half) -> bool:
         """Append the message to its own queue; False where its record is not what it should be."""
         assert self._half_queue is not None
+        if self._log.position - half.position > WARM_BYTES and not self._is_warm(half.position):
+            return False
         position, size, tags_code = self._half_queue.stored.entry(half.offset)
         data = self._log.read(position, size)
         if len(data) != size or position != half.position:
@@ -173,3 +229,9 @@ class FastHalves:
         if queue.holds:
             self._tick.woken.append(queue)
         return True
+
+
+@lru_cache(maxsize=1024)
+def _place(topic: str, queue_id: int) -> bytes:
+    """Return the properties that say where a half message goes."""
+    return b"REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02" % (topic.encode(), queue_id)

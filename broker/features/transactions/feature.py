@@ -16,19 +16,15 @@ from aerobee.broker.features.transactions.ops import Clocks, OpMessages
 from aerobee.broker.features.transactions.placing import HalfPlacer
 from aerobee.broker.features.transactions.progress import TransactionProgress
 from aerobee.broker.features.transactions.recovery import TransactionRecovery
+from aerobee.broker.features.transactions.resuming import Resuming
 from aerobee.broker.room import Sample, Work
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
-from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.transactions import (
     EndTransactionRequest,
     ResumeCheckHalfMessageRequest,
 )
-from aerobee.remoting.message.message_id import parse_offset_message_id
-from aerobee.remoting.message.record import decode_record
-from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
-from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from aerobee.storage.errors import StoreError
+from aerobee.remoting.net.routes import Routes
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +48,24 @@ class Transactions(Feature):
         )
         self.halves = halves = OpenHalves(waits_of(settings))
         self._ops = ops = OpMessages(writing, clock, parts.health.troubles.met)
-        self.endings = endings = Endings(parts.live, writing, halves, ops, clock)
+        self.endings = endings = Endings(parts.live, writing, parts.cold.lookups, halves, ops)
         id_prefix = writing.store_host.hex().upper()
         asking = Asking(parts.live, parts.members, id_prefix)
         self.checks = HalfChecks(parts.live, writing, endings, asking, parts.tables.topics)
         self._progress = TransactionProgress(self._store, self._offsets, halves, ops, clock)
         self._metrics = TransactionMetricsFile(clock.now_ms, settings.config_dir)
+        self._progress.ended_before = self._metrics.load()
         endings.on_refused = self.checks.on_refused = parts.health.troubles.met
         ops.on_written = self._progress.changed
         self.found = TransactionRecovery(self._store, self._progress, halves, ops, clock).run()
         self.placer = HalfPlacer(parts.live, writing, halves, clock)
-        self.placer.added = self.checks.wake
+        self.placer.added = self.checks.added
         writing.halves = FastHalves(parts.live, writing, endings, self.placer)
         self.files = (self._metrics.file,)
         self.answers = Routes("transactions")
         self.answers.on(RequestCode.END_TRANSACTION, EndTransactionRequest)(endings.end)
         self.answers.on(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheckHalfMessageRequest)(
-            self._resume
+            Resuming(self._store, endings, self.checks).resume
         )
         parts.live.on_change(self.checks.apply)
 
@@ -83,7 +80,7 @@ class Transactions(Feature):
 
     async def stop(self) -> None:
         """Ask nobody any more, and write what is pending."""
-        self.checks.stop()
+        await self.checks.close()
         self._ops.stop()
         self._progress.stop()
 
@@ -91,7 +88,7 @@ class Transactions(Feature):
         """Write how far everything is done, all of which is on the disk now."""
         if not self._store.read_only:
             self._progress.settle()
-        self._metrics.update(self.halves.by_topic)
+        self._metrics.update(self.halves.by_topic, self._progress.ended_before)
         try:
             self._offsets.file.flush_now()
             self._metrics.file.flush_now()
@@ -150,29 +147,12 @@ class Transactions(Feature):
         while True:
             await asyncio.sleep(self._live.current.transaction_metric_flush_interval / 1000)
             try:
-                self._metrics.update(self.halves.by_topic)
+                self._metrics.update(self.halves.by_topic, self._progress.ended_before)
                 await self._metrics.file.flush()
             except OSError:  # see TableFile.error
                 pass
             except Exception:  # the next round tries again
                 log.exception("transaction_metrics_not_saved")
-
-    def _resume(self, _: object, request: Request[ResumeCheckHalfMessageRequest]) -> Outcome:
-        """Ask again about a half message that was given up."""
-        try:
-            _, _, position = parse_offset_message_id(request.header.msg_id)
-            self._tick.commit_log()
-            found = self._store.record_at(position)
-            record = None if found is None else decode_record(found)
-            if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
-                raise ValueError(f"{TRANS_CHECK_MAX_TIME_TOPIC} has no such message")
-            self.checks.resume(record)
-        except (ValueError, CorruptRecord, StoreError) as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"Put message back to {HALF_TOPIC} failed. ({error})",
-            ) from error
-        return Reply()
 
 
 make = Transactions

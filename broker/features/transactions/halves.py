@@ -14,6 +14,7 @@ import msgspec
 
 REMEMBERED_MAX: Final = 100_000  # outcomes, for ENDs that come twice
 MOVE_ON_MS: Final = 600_000  # a half that may not be checked holds progress back no longer
+DROPPED_MAX: Final = 512  # dues of what has ended, in one look
 SPARE_DUES: Final = 1024  # of transactions that have ended: dropped in one go
 
 
@@ -80,6 +81,7 @@ class OpenHalves:
         self._by_offset: dict[int, Half] = {}
         self._by_key: dict[Key, Half] = {}
         self._dues: list[tuple[int, int]] = []  # when by the steady clock, offset
+        self.latest_due = 0  # of the half that was added last, 0 where others' have changed
         self._outcomes: dict[Key, int] = {}
         self._forget: deque[Key] = deque()
         self.by_topic: dict[str, int] = {}  # how many are open
@@ -113,6 +115,19 @@ class OpenHalves:
         self._put(half, now_ms, steady_ms)
         return before
 
+    def add_new(self, half: Half, steady_ms: int) -> None:
+        """Take a half that was stored now, of a transaction that is not open."""
+        key, offset = half.key, half.offset
+        self.by_topic[key.topic] = self.by_topic.get(key.topic, 0) + 1
+        self._outcomes.pop(key, None)
+        half.begun = half.position
+        self._by_offset[offset] = self._by_key[key] = half
+        if half.immune_ms is not None or len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
+            self._put(half, half.stored_ms, steady_ms)
+        else:
+            self.latest_due = due_ms = steady_ms + self.waits.first_ms
+            heapq.heappush(self._dues, (due_ms, offset))
+
     def end(self, half: Half, outcome: int) -> None:
         """Let a transaction be over; `outcome` is what its END said."""
         key = half.key
@@ -133,24 +148,45 @@ class OpenHalves:
 
     def oldest_offset(self, otherwise: int) -> int:
         """Return the first offset that is open, `otherwise` where none is."""
-        return min(self._by_offset, default=otherwise)
+        return next(iter(self._by_offset), otherwise)  # they come in that order
 
     def oldest_ms(self) -> int | None:
-        """Return when the oldest open transaction was sent (ms), None where none is open."""
-        return min((min(half.born_ms, half.stored_ms) for half in self), default=None)
+        """Return when the first to come of what is open was sent (ms), None where none is open.
+
+        One that an administrator resumed counts from then on.
+        """
+        half = next(iter(self._by_key.values()), None)
+        return None if half is None else min(half.born_ms, half.stored_ms)
+
+    def recovered(self) -> None:
+        """Take those that were added, some of them as copies, for the first ones, by their age."""
+        by_age = sorted(self, key=lambda half: min(half.born_ms, half.stored_ms))
+        self._by_key = {half.key: half for half in by_age}
 
     def next_due(self) -> int | None:
-        """Return when the next look is due by the steady clock, None where none is open."""
+        """Return when the next look is due by the steady clock, None where none is open.
+
+        That may be for one that has ended: a few of them are dropped at a time.
+        """
+        if not self._by_offset:
+            self._dues = []
+            return None
         dues = self._dues
-        while dues and self.at(dues[0][1]) is None:
+        for _ in range(DROPPED_MAX):
+            if not dues or self.at(dues[0][1]) is not None:
+                break
             heapq.heappop(dues)
         return dues[0][0] if dues else None
 
     def take_due(self, steady_ms: int, count_max: int) -> Iterator[Half]:
         """Yield halves that are due, each of which has to be added again, put off, or ended."""
-        while count_max and (due := self.next_due()) is not None and due <= steady_ms:
-            count_max -= 1
-            yield self._by_offset[heapq.heappop(self._dues)[1]]
+        for _ in range(count_max + DROPPED_MAX):
+            if not count_max or not self._dues or self._dues[0][0] > steady_ms:
+                break
+            half = self.at(heapq.heappop(self._dues)[1])
+            if half is not None:
+                count_max -= 1
+                yield half
 
     def put_off(self, half: Half, due_ms: int) -> None:
         """Look at a half later, by the steady clock."""
@@ -166,9 +202,11 @@ class OpenHalves:
         if len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
             self._again(self, now_ms, steady_ms)
         else:
-            heapq.heappush(self._dues, (self._due(half, now_ms, steady_ms), half.offset))
+            self.latest_due = due_ms = self._due(half, now_ms, steady_ms)
+            heapq.heappush(self._dues, (due_ms, half.offset))
 
     def _again(self, halves: Iterable[Half], now_ms: int, steady_ms: int) -> None:
+        self.latest_due = 0
         self._dues = [(self._due(half, now_ms, steady_ms), half.offset) for half in halves]
         heapq.heapify(self._dues)
 

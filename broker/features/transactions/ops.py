@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 BUSY_WAIT_S: Final = 0.1  # until log space is prepared
 REFUSED_WAIT_S: Final = 1.0  # until a log that refuses is tried again
 QUEUE_ID: Final = 0
+NEIGHBOURS: Final = 1024  # offsets of halves
 
 
 class PendingCall(Protocol):
@@ -58,7 +59,7 @@ class OpMessages:
         self._appender = writing.appender
         self._tick = writing.tick
         self._stamp = Stamp(writing.store_host, writing.store_host)
-        self._clock = clock
+        self.clock = clock
         self._on_refused = refused
         self._call: PendingCall | None = None
         self._answers: list[Callable[[bool], None]] = []
@@ -73,7 +74,7 @@ class OpMessages:
         if done is not None:
             self._answers.append(done)
         if self._call is None:
-            self._call = self._clock.call_later(0, self._turn_ends)
+            self._call = self.clock.call_later(0, self._turn_ends)
 
     def stop(self) -> None:
         """Write what is pending, and wait for nothing more."""
@@ -113,7 +114,8 @@ class OpMessages:
 
     def found(self, names: Iterable[tuple[int, int]]) -> None:
         """Take op messages that the store has, oldest first."""
-        self.written.extend(names)
+        for offset, largest in names:
+            self._note_written(offset, largest)
 
     @property
     def end(self) -> int:
@@ -123,13 +125,20 @@ class OpMessages:
 
     def _append(self, offsets: list[int]) -> None:
         queue = self._queues.get(OP_HALF_TOPIC, QUEUE_ID)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         tags_code = self._appender.tag_hashes[OP_TAG]
         message = (0, op_body(offsets), OP_PROPERTIES, tags_code)
         stamp = self._stamp
         self._appender.append(queue, stamp.sys_flag, now_ms, stamp.at(now_ms), [message])
-        self.written.append((queue.stored.max_offset - 1, max(offsets)))
+        self._note_written(queue.stored.max_offset - 1, max(offsets))
         self.on_written()
+
+    def _note_written(self, offset: int, largest: int) -> None:
+        """Note what one names; those that name neighbours are one, which is over with the last."""
+        if self.written and (last := self.written[-1])[1] // NEIGHBOURS == largest // NEIGHBOURS:
+            self.written[-1] = last[0], max(last[1], largest)
+        elif not self.written or self.written[-1][1] < largest:
+            self.written.append((offset, largest))
 
     def _turn_ends(self) -> None:
         self._call = None
@@ -145,4 +154,4 @@ class OpMessages:
         for done in answers:
             done(committed)
         if again_s is not None:
-            self._call = self._clock.call_later(again_s, self._turn_ends)
+            self._call = self.clock.call_later(again_s, self._turn_ends)

@@ -80,6 +80,6 @@ class HalfPlacer:
 
     def add(self, half: Half) -> None:
         """Take a half message that was stored just now."""
-        half.born_ms = half.stored_ms = now_ms = self._clock.now_ms()
-        self._halves.add(half, now_ms, self._clock.steady_ms())
+        half.born_ms = half.stored_ms = self._clock.now_ms()
+        self._halves.add_new(half, self._clock.steady_ms())
         self.added()

@@ -22,9 +22,13 @@ NOTE_INTERVAL_S: Final = 1.0
 
 
 class Noted(NamedTuple):
-    """Both offsets, and the position of the log that the disk must have before they count."""
+    """Both offsets, and the position of the log that the disk must have before they count.
+
+    Before `ended` whatever was committed has its op message.
+    """
 
     position: int
+    ended: int
     half: int
     op: int
 
@@ -48,6 +52,7 @@ class TransactionProgress:
         self._candidate: Noted | None = None
         self._call: PendingCall | None = None
         self._running = False
+        self.ended_before = 0  # no op message is missing before this position, says the disk
 
     def begin(self, topic: str, queue: ConsumeQueue) -> int:
         """Return the offset from which on a queue is to be looked at."""
@@ -82,6 +87,7 @@ class TransactionProgress:
             if noted is not None and noted.position <= flushed:
                 self._offsets.commit(GROUP, HALF_TOPIC, QUEUE_ID, noted.half)
                 self._offsets.commit(GROUP, OP_HALF_TOPIC, QUEUE_ID, noted.op)
+                self.ended_before = max(self.ended_before, noted.ended)
                 self._candidate = None
         if self._candidate is None:
             self._candidate = now
@@ -94,7 +100,8 @@ class TransactionProgress:
         queue = self._store.find_queue(HALF_TOPIC, QUEUE_ID)
         end = queue.max_offset if queue is not None else 0
         half = min([self._halves.oldest_offset(end), *self._ops.pending])
-        return Noted(self._store.commit_log.position, half, self._ops.forget(half))
+        position = self._store.commit_log.position
+        return Noted(position, 0 if self._ops.pending else position, half, self._ops.forget(half))
 
     def _note(self) -> None:
         self._call = None

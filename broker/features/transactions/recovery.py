@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from aerobee.broker.features.transactions.ending import COMMIT, ROLLBACK
-from aerobee.broker.features.transactions.halves import Key, OpenHalves
+from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
 from aerobee.broker.features.transactions.ops import QUEUE_ID, Clocks, OpMessages
 from aerobee.broker.features.transactions.progress import TransactionProgress
 from aerobee.broker.features.transactions.texts import half_of, op_offsets
@@ -28,6 +28,7 @@ from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
 
+CLOCKS_APART_MS: Final = 600_000  # a client's and ours
 NAMED_MAX: Final = 10  # log lines for records that cannot be read
 
 
@@ -57,6 +58,7 @@ class TransactionRecovery:
         self._clock = clock
         self._found = RecoveredTransactions()
         self._first_position: dict[Key, int] = {}
+        self._copies: list[Half] = []  # of half messages that were not met
 
     def run(self) -> RecoveredTransactions:
         """Look at everything once."""
@@ -68,7 +70,8 @@ class TransactionRecovery:
         doubted_from = self._doubted_from(queue, begin)
         self._open(queue, begin, self._named(begin, doubted_from))
         if len(self._halves):
-            self._committed()
+            self._committed(queue, 0 if doubted_from is not None else self._ended_before())
+        self._halves.recovered()
         if len(self._halves) or found.over:
             log.info(
                 "transactions_recovered from=%d to=%d open=%d committed=%d without_op=%d",
@@ -114,16 +117,38 @@ class TransactionRecovery:
                 record.born_timestamp, record.store_timestamp,
             )  # fmt: skip
             before = self._halves.add(half, now_ms, steady_ms)
+            if before is None and (half.checks or half.first_offset is not None):
+                self._copies.append(half)
             if before is not None:
                 self._found.over.append(before.offset)
                 self._first_position.setdefault(half.key, before.position)
 
-    def _committed(self) -> None:
+    def _ended_before(self) -> int:
+        """Return before which position of the log no op message is missing."""
+        noted = self._progress.ended_before
+        return noted if noted <= self._store.commit_log.committed else 0
+
+    def _look_before_copies(self, queue: ConsumeQueue, ended_before: int) -> None:
+        """Look for commits before copies of another broker, which knows its own ops late.
+
+        It may copy, for a check, what it has committed; only the first record gets an op message.
+        """
+        copies = [half for half in self._copies if half.position >= ended_before]
+        if copies:
+            sent_ms = min(min(half.born_ms, half.stored_ms) for half in copies) - CLOCKS_APART_MS
+            first = self._store.offset_by_time(queue, sent_ms)
+            begin = min(half.position for half in copies)
+            if first < queue.max_offset:
+                begin = min(begin, queue.entry(first)[0])
+            self._first_position.update((half.key, begin) for half in copies)
+
+    def _committed(self, queue: ConsumeQueue, ended_before: int) -> None:
         """End what was committed without an op message."""
+        self._look_before_copies(queue, ended_before)
         store, halves, found = self._store, self._halves, self._found
         end = store.commit_log.committed
         begin = min(half.position for half in halves)
-        begin = min([begin, *self._first_position.values()])
+        begin = max(ended_before, min([begin, *self._first_position.values()]))
         damage = store.commit_log.damage
         for record in records_over(store.segments, begin, damage):
             if record.position >= end or not len(halves):

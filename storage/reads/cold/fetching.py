@@ -206,8 +206,11 @@ def _records(files: Files, request: ColdRequest, entries: bytes) -> Iterator[Spa
 
     Of a long one that is not what its entry says the head alone, which shows that.
     """
-    log, count, total = request.log, 0, 0
+    log, count, total, before = request.log, 0, 0, -1
     for position, size, code in ENTRY.iter_unpack(entries):
+        if position == before:
+            continue  # messages that share a record
+        before = position
         if request.wanted is not None and code not in request.wanted:
             continue
         if total and (count >= request.messages_max or total + size > request.bytes_max):

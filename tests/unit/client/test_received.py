@@ -3,9 +3,10 @@
 import pytest
 
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import decode_messages
+from aerobee.client.received import decode_messages, decode_pulled
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.record import Record, encode_record
 
@@ -88,3 +89,37 @@ def test_damage_is_noticed_wherever_it_is() -> None:
         damaged[at] ^= 0x55
         with pytest.raises(CorruptRecord):
             decode_messages(bytes(damaged), QUEUE)
+
+
+def inner_batch(offset: int, *bodies: bytes, cut: int = 0) -> bytes:
+    """A record of a batch queue."""
+    texts = [b"UNIQ_KEY\x01I%d\x02" % n for n in range(len(bodies))]
+    body = encode_batch(BatchedMessage(3, *each) for each in zip(bodies, texts, strict=True))
+    return encode_record(
+        with_(
+            body=body[: len(body) - cut], queue_offset=offset,
+            sys_flag=SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH,
+            properties=b"INNER_NUM\x013\x02UNIQ_KEY\x01B\x02",
+        )
+    )  # fmt: skip
+
+
+def test_inner_batches_are_taken_apart() -> None:
+    """Each message has its own body, flag, properties and offset; earlier ones are left out."""
+    data = inner_batch(42, b"a", b"b", b"c") + encode_record(with_(queue_offset=45))
+    found = decode_pulled(data, QUEUE, span=(43, 46)).messages
+    assert [(each.queue_offset, each.body) for each in found] == [
+        (43, b"b"), (44, b"c"), (45, b"hello"),
+    ]  # fmt: skip
+    first = found[0]
+    assert (first.message_id, first.flag, first.sys_flag, first.position) == ("I1", 3, 0, 1000)
+    assert (first.body_bytes, first.held_bytes) == (1, 1)
+
+
+def test_a_damaged_inner_batch_harms_no_other_message() -> None:
+    """It is handed out as unreadable, at its record's offset."""
+    data = inner_batch(42, b"a", b"b", b"c", cut=2) + encode_record(with_(queue_offset=45))
+    found = decode_pulled(data, QUEUE, span=(42, 46))
+    assert [each.queue_offset for each in found.messages] == [45]
+    (bad,) = found.unreadable
+    assert bad.queue_offset == 42 and bad.damage is not None and "batch" in bad.damage.reason

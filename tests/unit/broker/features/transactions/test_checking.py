@@ -133,6 +133,21 @@ async def test_what_nobody_decides_is_given_up_and_can_be_resumed(tmp_path: Path
         assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
         assert bodies(broker) == [b"hello"]
         assert len(records(broker, HALF)) == 5
+        again = await resume(given_up.position)
+        assert again.code == 1 and "resumed before" in (again.remark or "")
+    async with (
+        running_broker(tmp_path, transactionCheckMax="2", **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        again = await resume(given_up.position)
+        assert again.code == 1 and "resumed before" in (again.remark or "")
+        await begin(peer, b"other")
+        await until(lambda: len(records(broker, GIVEN_UP)) == 2, what="it is given up")
+        assert (await resume(records(broker, GIVEN_UP)[1].position)).code == 0
+        await until(lambda: len(records(broker, GIVEN_UP)) == 3, what="it is given up again")
+        assert (await resume(records(broker, GIVEN_UP)[1].position)).code == 1
+        assert (await resume(records(broker, GIVEN_UP)[2].position)).code == 0
+        assert bodies(broker) == [b"hello"]
 
 
 async def test_who_wants_no_check_for_a_time_gets_none(broker: Broker, peer: RawPeer) -> None:

@@ -1,6 +1,7 @@
 """Half messages and their ENDs: what is stored, who may end what, and that it ends once."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -285,3 +286,70 @@ async def test_a_late_end_leaves_a_later_transaction_of_its_name_alone(
             assert (await end(peer, first, ROLLBACK))[0] == 1
             assert await end(peer, second, COMMIT) == (0, "")
         assert bodies(broker) == [b"hello"]
+
+
+def has_committed(broker: Broker, count: int) -> bool:
+    """Whether so many messages are in their topic."""
+    return len(bodies(broker)) == count
+
+
+async def test_what_is_committed_at_once_is_what_the_log_would_say(
+    broker: Broker, peer: RawPeer
+) -> None:
+    """A quick END is served from memory, a later one, or one of many, from the log."""
+    begun = []
+    for number in range(4):
+        properties = {"TAGS": "TagA", "color": "blue"} if number % 2 else {}
+        begun.append(
+            await begin(
+                peer, b"same", key=f"KEY{number}", sys_flag=5, h="7", g="1718000000123",
+                **properties,
+            )
+        )  # fmt: skip
+    fast = broker.context.writing.halves
+    assert fast is not None
+    for number, half in enumerate(begun):
+        if number == 2:
+            assert len(fast._kept) == 2  # type: ignore[attr-defined]
+            fast._kept.clear()  # type: ignore[attr-defined]
+        await peer.send(encode_frame(end_command(half, COMMIT, oneway=True)))
+        await until(partial(has_committed, broker, number + 1), what="it is committed")
+    halves, committed = records(broker, HALF), records(broker, "T")
+    queue = broker.store.find_queue("T", 0)
+    assert queue is not None
+    for offset, (half_record, record) in enumerate(zip(halves, committed, strict=True)):
+        assert record.prepared_transaction_offset == half_record.position
+        assert (record.sys_flag, record.flag, record.reconsume_times) == (9, 7, 0)
+        assert record.born_timestamp == half_record.born_timestamp == 1718000000123
+        assert (record.born_host, record.store_host) == (
+            half_record.born_host, half_record.store_host
+        )  # fmt: skip
+        text = half_record.properties
+        assert record.properties == text.replace(b"REAL_TOPIC\x01T\x02REAL_QID\x010\x02", b"")
+        own = broker.store.find_queue(HALF, 0)
+        assert own is not None and queue.entry(offset)[2] == own.entry(offset)[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UNIQ_KEY\x01K\x02TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01K1\x02",
+        "XUNIQ_KEY\x01K\x02UNIQ_KEY\x01K1\x02TRAN_MSG\x01true\x02PGROUP\x01pg\x02",
+        "A\x01UNIQ_KEY\x01K\x02UNIQ_KEY\x01K1\x02TRAN_MSG\x01true\x02PGROUP\x01pg\x02",
+        "TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01K1",
+    ],
+)
+async def test_unusual_texts_of_properties_are_read_alike_each_time(
+    broker: Broker, peer: RawPeer, text: str
+) -> None:
+    """What is remembered of texts of properties says the same as a look at each of them."""
+    for again in range(3):
+        await begin(peer, b"plain", key=f"P{again}")
+        reply = await peer.request(
+            send_command(b"hello", properties=text.replace("K1", f"K1{again}"), a="pg", f="4")
+        )
+        assert reply.code == 0
+        record = records(broker, HALF)[-1]
+        properties = parse_properties(record.properties)
+        assert properties["__transactionId__"] == properties["UNIQ_KEY"]
+        assert properties["UNIQ_KEY"] == reply.ext["transactionId"]

@@ -51,8 +51,9 @@ class Life:
         self.writing = Writing(store, queues, tick, Appender(store, tick), HOST)
         self.tables = Tables.load(live)
         members = Members(lambda group, told: None, steady_clock_ms)
+        cold = Cold(live, store, tick.commit_log)
         parts = Parts(
-            live, self.writing, cast("Cold", None), Health(store), members, self.tables
+            live, self.writing, cold, Health(store), members, self.tables
         )  # fmt: skip
         self.feature = Transactions(parts)
 
@@ -128,6 +129,9 @@ async def test_each_transaction_ends_once_over_power_cuts(tmp_path: Path, seed: 
                 begun.clear()
             life.feature._progress.settle()
             life.tables.offsets.file.flush_now()
+            feature = life.feature
+            feature._metrics.update(feature.halves.by_topic, feature._progress.ended_before)
+            feature._metrics.file.flush_now()
         life.die()
         files = files.crash(tmp_path / "store", chance)
     life = Life(tmp_path, settings, files)

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,10 @@ from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker
 from support.waiting import until
 
+from aerobee.broker.writing.stamps import Stamp
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.storage.recovery.walk import records_over
 
 FAR = {"transactionTimeOut": "60000"}
 SOON = {"transactionTimeOut": "50", "transactionCheckInterval": "100"}
@@ -158,3 +162,128 @@ async def test_a_broker_without_transactions_says_what_waits(
         assert asked.code == RequestCode.CHECK_TRANSACTION_STATE
         assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
         assert bodies(broker) == [b"hello"]
+
+
+def begins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note from where on starts look for commits without an op message."""
+    found: list[int] = []
+
+    def spied(segments: Any, begin: int, damage: Any) -> Any:
+        found.append(begin)
+        return records_over(segments, begin, damage)
+
+    monkeypatch.setattr("aerobee.broker.features.transactions.recovery.records_over", spied)
+    return found
+
+
+@pytest.mark.parametrize("by", ["us", "rocketmq", "garbage"])
+async def test_a_start_looks_for_commits_where_some_may_lack_an_op_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Nowhere after a clean stop of ours, whatever is in the log behind the oldest open half."""
+    looked_from = begins(monkeypatch)
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer, b"open")
+        for number in range(50):
+            ended = await begin(peer, b"m%d" % number)
+            assert await end(peer, ended, COMMIT) == (0, "")
+        log = broker.store.commit_log
+        log_end = log.position
+    path = tmp_path / "store" / "config" / "transactionMetrics"
+    table = msgspec.json.decode(path.read_bytes())
+    assert table["endedBefore"] == log_end
+    if by == "rocketmq":
+        del table["endedBefore"]
+        path.write_bytes(msgspec.json.encode(table))
+    elif by == "garbage":
+        path.write_bytes(msgspec.json.encode(table | {"endedBefore": 1 << 60}))
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert looked_from == [log_end if by == "us" else int(half["msgId"][-16:], 16)]
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert len(bodies(broker)) == 51
+
+
+async def test_what_is_pending_keeps_a_start_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where op messages could not be written up to the stop."""
+    looked_from = begins(monkeypatch)
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await begin(peer, b"open")
+        half = await begin(peer, b"hello")
+        feature = transactions(broker)
+        feature._ops.write = lambda: 1.0  # type: ignore[method-assign]
+        assert await end(peer, half, COMMIT) == (0, "")
+        (record,) = records(broker, "T")
+    async with running_broker(tmp_path, **FAR) as broker:
+        assert looked_from[0] <= record.position
+        assert transactions(broker).found.committed == 1
+        assert len(transactions(broker).halves) == 1
+
+
+async def test_a_copy_that_rocketmq_made_of_what_it_had_committed_is_over(tmp_path: Path) -> None:
+    """It writes the op message seconds later, and of the first record alone."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        assert await end(peer, half, COMMIT) == (0, "")
+        (first,) = records(broker, HALF)
+        writing = broker.context.writing
+        stamp = Stamp(writing.store_host, writing.store_host).at(wall_clock_ms())
+        text = first.properties + b"TRANSACTION_CHECK_TIMES\x011\x02"
+        queue = writing.queues.get(HALF, 0)
+        message = (0, first.body, text, 0)
+        writing.appender.append(queue, 0, first.born_timestamp, stamp, [message])
+        writing.tick.commit_log()
+        other = await begin(peer, b"other")
+        assert other["queueOffset"] == "2"
+        folder = killed(tmp_path)
+    async with running_broker(folder, **FAR) as broker:
+        found = transactions(broker)
+        assert [each.key.unique_key for each in found.halves] == [other["transactionId"]]
+        assert (found.found.committed, found.found.over) == (1, [1])
+        assert bodies(broker) == [b"hello"]
+
+
+async def test_one_that_stays_open_costs_no_memory_of_the_others(tmp_path: Path) -> None:
+    """What op messages name is remembered in a few words, and forgotten when it is over."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        ops, halves = transactions(broker)._ops, transactions(broker).halves
+        first = await begin(peer, b"open")
+        second = await begin(peer, b"younger")
+        for number in range(30):
+            ended = await begin(peer, b"m%d" % number)
+            assert await end(peer, ended, COMMIT) == (0, "")
+        assert len(records(broker, OP)) == 30
+        assert list(ops.written) == [(0, 31)]
+        assert (ops.forget(0), ops.forget(31)) == (0, 0)
+        assert halves.oldest_offset(99) == 0
+        oldest_ms = halves.oldest_ms()
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        ops, halves = transactions(broker)._ops, transactions(broker).halves
+        found_ms = halves.oldest_ms()
+        assert oldest_ms is not None and found_ms is not None
+        assert abs(found_ms - oldest_ms) < 1000
+        assert await end(peer, first, ROLLBACK) == (0, "")
+        assert halves.oldest_offset(99) == 1
+        assert await end(peer, second, ROLLBACK) == (0, "")
+        assert halves.oldest_offset(99) == 99
+        assert halves.oldest_ms() is None
+        assert ops.forget(32) == ops.end == 32

@@ -1,0 +1,1 @@
+"""Batch queues (BatchCQ): topics that store a batch as one record."""

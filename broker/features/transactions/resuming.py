@@ -1,0 +1,109 @@
+"""RESUME_CHECK_HALF_MESSAGE (323): an administrator has a producer asked once more.
+
+A message of TRANS_CHECK_MAX_TIME_TOPIC is stored as a half message again, with no check counted.
+Each is resumed once: whether a half message of its transaction lies behind it, whose end that was,
+the half topic says.
+"""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from aerobee.broker.features.transactions.checking import HalfChecks
+from aerobee.broker.features.transactions.ending import Endings
+from aerobee.broker.features.transactions.halves import Key
+from aerobee.broker.features.transactions.texts import COPY_BYTES_MAX, key_of
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.headers.transactions import ResumeCheckHalfMessageRequest
+from aerobee.remoting.message.message_id import parse_offset_message_id
+from aerobee.remoting.message.properties import parse_properties
+from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.net.routes import Reply, Request
+from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from aerobee.storage.errors import StoreError
+from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.queues.snapshot import QueueSnapshot
+from aerobee.storage.reads.cold.file_lookup import FileLookup
+from aerobee.storage.reads.search import record_bytes_at
+from aerobee.storage.store import MessageStore
+
+QUEUE_ID: Final = 0
+ENTRIES_AT_ONCE: Final = 1024
+
+
+class Resuming:
+    """Resumes one half message after the other."""
+
+    def __init__(self, store: MessageStore, endings: Endings, checks: HalfChecks) -> None:
+        self._store = store
+        self._endings = endings
+        self._checks = checks
+        self._one_by_one = asyncio.Lock()
+
+    async def resume(self, _: object, request: Request[ResumeCheckHalfMessageRequest]) -> Reply:
+        """Ask again about a half message that was given up."""
+        try:
+            _, _, position = parse_offset_message_id(request.header.msg_id)
+            async with self._one_by_one:
+                await self._resume(position)
+        except (ValueError, CorruptRecord, StoreError, OSError) as error:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"Put message back to {HALF_TOPIC} failed. ({error})",
+            ) from error
+        return Reply()
+
+    async def _resume(self, position: int) -> None:
+        """Raise ValueError for what is not to be resumed."""
+        lookups = self._endings.lookups
+        await lookups.warm_record(position)
+        lookups.files()  # what is pending is there to be found
+        found = self._store.record_at(position)
+        record = None if found is None else decode_record(found)
+        if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
+            raise ValueError(f"{TRANS_CHECK_MAX_TIME_TOPIC} has no such message")
+        key = key_of(parse_properties(record.properties))
+        if self._endings.halves.find(key) is not None:
+            return
+        queue = self._store.find_queue(HALF_TOPIC, QUEUE_ID)
+        if queue is not None:
+            look = partial(begun_since, queue.snapshot(), position, len(found or b""), key)
+            if await lookups.beside(look):
+                raise ValueError("it was resumed before, and has ended or was given up since")
+        if self._endings.halves.find(key) is None:  # its producer may have sent it again
+            self._checks.resume(record)
+
+
+def begun_since(
+    queue: QueueSnapshot, begin: int, size_bytes: int, key: Key, lookup: FileLookup
+) -> bool:
+    """Whether the half topic has a message of a transaction behind a position; for a thread.
+
+    Its records have about the size of the one there, `size_bytes`.
+    """
+    entries = lookup.entries(queue)
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        if entries.entry(middle)[0] < begin:
+            low = middle + 1
+        else:
+            high = middle
+    while low < queue.max_offset and (run := entries.run(low, ENTRIES_AT_ONCE)):
+        for position, size, _ in ENTRY.iter_unpack(run[: len(run) // ENTRY_BYTES * ENTRY_BYTES]):
+            if abs(size - size_bytes) <= 2 * COPY_BYTES_MAX and _is_of(lookup, position, low, key):
+                return True
+            low += 1
+    return False
+
+
+def _is_of(lookup: FileLookup, position: int, offset: int, key: Key) -> bool:
+    try:
+        data = record_bytes_at(lookup, position, (HALF_TOPIC, QUEUE_ID, offset))
+    except CorruptRecord:
+        return False
+    if data is None or key.unique_key.encode() not in data:
+        return False
+    return key_of(parse_properties(decode_record(data, check_crc=False).properties)) == key

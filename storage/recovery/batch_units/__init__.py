@@ -1,0 +1,1 @@
+"""Units of batch queues (`queue.type=BatchCQ`): RocketMQ's files, kept beside our entries."""
