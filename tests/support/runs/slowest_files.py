@@ -39,6 +39,7 @@ SLOWEST: Final = (
     "crash/test_kill_retries.py",
     "crash/test_kill_compaction.py",
     "unit/broker/features/timers/test_faults.py",
+    "crash/test_batch_queue_crashes.py",
     "unit/storage/features/compaction/test_copies_in_bad_weather.py",
     "interop/test_consuming.py",
     "interop/stores/test_stores.py",
