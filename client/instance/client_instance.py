@@ -1,7 +1,9 @@
 """What all the clients of one process share: connections, routes, membership and timers."""
 
+import asyncio
 import contextlib
 import logging
+import math
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.client_id import find_client_id, make_client_id
@@ -52,6 +54,8 @@ class ClientInstance:
         self._namesrv = namesrv[0]
         self._identifying: SingleFlight[None] | None = None
         self._persisting: set[str] = set()  # groups whose offsets are on their way
+        self._looking_again = False  # routes are about to be refreshed, because of a change
+        self._looked_s = -math.inf  # when that was done last
         self._tasks = Tasks()
         dispatch = Dispatcher(
             self, [client_routes], lambda work: self._tasks.start(work, "client request")
@@ -214,10 +218,17 @@ class ClientInstance:
         self._tasks.start(self.heartbeats.send_all(), "heartbeat")
 
     def members_changed(self, group: str) -> None:
-        """A broker says that members of a group came or went."""
+        """A broker says that members of a group came or went, or want one of its queues.
+
+        One that knows of other brokers shares otherwise, and each would take the other's queues: so
+        routes are asked for, too, by a round of their own.
+        """
         log.info("members changed group=%s", group)
         if (consumer := self.consumers.get(group)) is not None:
             consumer.members_changed()
+            if not self._looking_again:
+                self._looking_again = True
+                self._tasks.start(self._look_again(), "routes after a change")
 
     def rebalance_soon(self, *, at_once: bool = False) -> None:
         """Share the queues anew as soon as the gap after the last rounds allows, or at once."""
@@ -226,6 +237,15 @@ class ClientInstance:
     def _greeted(self) -> None:
         if self.consumers:
             self.rebalance_soon()
+
+    async def _look_again(self) -> None:
+        """Refresh routes, as often as rounds may follow each other; a change starts one."""
+        loop = asyncio.get_running_loop()
+        gap_s = self.settings.rebalance_gap_ms / 1000
+        await asyncio.sleep(max(0, self._looked_s + gap_s - loop.time()))
+        self._looked_s = loop.time()
+        self._looking_again = False
+        await self._refresh_routes()
 
     def _route_changed(self, route: TopicRoute) -> None:
         if any(route.topic in consumer.topics() for consumer in self.consumers.values()):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from simulation.attempts import Attempt, Disturbance, Outcome, Place
 from simulation.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
 from simulation.producing.waits import Waits
 from simulation.stage.trace import Trace
@@ -40,68 +41,6 @@ class Violation(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.kind.name}] {self.what}"
-
-
-class Place(NamedTuple):
-    """One queue of one broker."""
-
-    topic: str
-    broker: str
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.broker}/{self.queue_id}"
-
-
-class Outcome(StrEnum):
-    """How handling a message once ended."""
-
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"  # said so itself, and gets it again
-    GIVEN_UP = "given up"  # cancelled, or its process died
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One handler's work on one message."""
-
-    group: str
-    member: str
-    place: Place
-    offset: int
-    body: bytes
-    began_s: float
-    ended_s: float | None = None
-    outcome: Outcome = Outcome.RUNNING
-    waited_as: str = ""  # which delayed message of its broker it was, level-offset
-
-    def subjects(self) -> tuple[str, str]:
-        """Return whose disturbance may excuse it: the process, and its member of that group."""
-        return self.member, f"{self.member} in {self.group}"
-
-    def __str__(self) -> str:
-        end = "" if self.ended_s is None else f"-{self.ended_s:.3f}"
-        return f"{self.member} at {self.began_s:.3f}{end} ({self.outcome})"
-
-
-@dataclass(slots=True)
-class Disturbance:
-    """Something that excuses redelivery of what `subject`, a member or a broker, has to do with."""
-
-    subject: str
-    cause: Cause
-    begins_s: float
-    ends_s: float
-
-    def excuses(self, earlier: Attempt, later: Attempt, until_s: float) -> bool:
-        """Whether it reaches from the one delivery to the other, which is to be in time."""
-        ended_s = math.inf if earlier.ended_s is None else earlier.ended_s
-        return (
-            ended_s >= self.begins_s - self.cause.reach.before_s
-            and earlier.began_s <= self.ends_s + SETTLED_S
-            and self.begins_s <= later.began_s <= until_s
-        )
 
 
 @dataclass(slots=True)
@@ -135,6 +74,7 @@ class Ledger:
         self.duplicates: list[tuple[Attempt, Attempt]] = []
         self.powerless: set[str] = set()  # brokers that have lost their power
         self.shortened: set[str] = set()  # brokers whose queues have lost their ends to power loss
+        self.doubted: dict[Place, list[range]] = defaultdict(list)  # power may have taken them
         self.broken: list[Violation] = []  # what was wrong the moment it was seen
         self.once = False  # topics store a producer's retry once
         self.poison = False  # there are messages that nobody handles, and orderly queues pass
@@ -290,7 +230,7 @@ class Ledger:
             for body, (place, _) in self.acknowledged.items()
             if self.delayed.get(body, place.topic) in group.topics
             and body not in group.done
-            and not self._had_another(group, body)
+            and not self._passed(body)
         ]
 
     def _check_waited(self, group: Group, attempt: Attempt) -> None:
@@ -298,10 +238,7 @@ class Ledger:
         broker = attempt.place.broker
         first = group.waited.setdefault((broker, attempt.waited_as, attempt.body), attempt)
         if (first.place, first.offset) != (attempt.place, attempt.offset) and not any(
-            each.subject == broker
-            and each.cause is Cause.BROKER_LOST_POWER
-            and first.began_s <= each.begins_s
-            for each in self.disturbances
+            each.subject == broker and each.lost_with_power(first) for each in self.disturbances
         ):
             what = f"{group.name} got the delayed message {attempt.waited_as} of {broker} at"
             where = f"{first.place} {first.offset} and {attempt.place} {attempt.offset}"
@@ -328,13 +265,14 @@ class Ledger:
             where = f"{first.place} {first.offset} and {place} {attempt.offset}"
             self.broke(Kind.ONCE, f"{group.name} got one message at {where}")
 
-    def _had_another(self, group: Group, body: bytes) -> bool:
-        """Whether a group was given another message at that offset, which power loss then took.
+    def _passed(self, body: bytes) -> bool:
+        """Whether a message has an offset that another one may have had, which power loss took.
 
-        Its members know that they are behind it, so they never ask: with ASYNC_FLUSH alone.
+        Members that had that one know that they are behind it, so they never ask: with ASYNC_FLUSH
+        alone, and only where they had not committed so far.
         """
-        attempts = group.attempts.get(self.acknowledged[body], [])
-        return any(each.body != body for each in attempts)
+        place, offset = self.acknowledged[body]
+        return any(offset in lost for lost in self.doubted.get(place, ()))
 
     def _places(self, bodies: Iterable[bytes]) -> str:
         shown = [f"{self.acknowledged[body][0]}:{self.acknowledged[body][1]}" for body in bodies]

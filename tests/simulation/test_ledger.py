@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from simulation.attempts import Outcome, Place
 from simulation.causes import SETTLED_S, Cause
-from simulation.ledger import Group, Kind, Ledger, Outcome, Place
+from simulation.ledger import Group, Kind, Ledger
 from simulation.stage.trace import Trace
 
 PLACE = Place("t", "broker-a", 0)
@@ -221,6 +222,15 @@ def test_a_late_answer_needs_a_reason(ledger: Ledger, clock: Clock) -> None:
 DELAYS = Place(SCHEDULE_TOPIC, "broker-a", 0)
 
 
+def test_what_has_an_offset_that_power_took_may_be_passed_over(ledger: Ledger) -> None:
+    """By members that are beyond the queue's new end; what was flushed never."""
+    ledger.doubted[PLACE].append(range(5, 7))
+    for offset in range(4, 8):
+        ledger.acknowledge(b"%d" % offset, PLACE, offset)
+    for group in ledger.groups.values():
+        assert ledger.unhandled(group) == [b"4", b"7"]
+
+
 def test_a_delayed_message_is_handled_by_the_groups_of_its_topic(ledger: Ledger) -> None:
     """Whatever topic it waits in until it is due."""
     ledger.wait(b"0", "t", DELAYS, 7)
@@ -243,3 +253,19 @@ def test_a_delayed_message_comes_at_one_offset(ledger: Ledger, clock: Clock) -> 
     ledger.disturb("broker-a", Cause.BROKER_LOST_POWER)
     ledger.begin("g", "m", PLACE, 3, b"x", "1-7")
     assert kinds(ledger) == [Kind.TWICE] * 2
+
+
+def test_what_was_fetched_before_a_power_cut_is_handled_after_it(
+    ledger: Ledger, clock: Clock
+) -> None:
+    """Until the broker is back; then its message may have another place."""
+    ledger.down("broker-a", Cause.BROKER_LOST_POWER)
+    clock.now_s = 1.0
+    ledger.begin("g", "m", PLACE, 0, b"x", "1-7")
+    clock.now_s = 2.0
+    ledger.back("broker-a")
+    ledger.begin("g", "m", PLACE, 1, b"x", "1-7")
+    clock.now_s = 9.0
+    ledger.begin("o", "m", PLACE, 0, b"x", "1-7")
+    ledger.begin("o", "m", PLACE, 1, b"x", "1-7")
+    assert kinds(ledger).count(Kind.TWICE) == 1

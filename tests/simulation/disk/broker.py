@@ -9,11 +9,13 @@ from typing import Final
 from aerobee.storage.disk.lock import _held
 from aerobee.storage.errors import StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
+from aerobee.storage.store import MessageStore
+from simulation.attempts import Place
 from simulation.causes import Cause
 from simulation.disk.door import Door
 from simulation.disk.kernel import SimulatedKernel
 from simulation.disk.machine import Died, Machine
-from simulation.ledger import Kind, Ledger, Place
+from simulation.ledger import Kind, Ledger
 from simulation.servers import BrokerNode, Flush
 from simulation.stage.process import Process, ProcessDied
 from simulation.stage.world import World
@@ -43,6 +45,7 @@ class DiskBrokerNode(BrokerNode):
         self._promised: set[bytes] = set()  # what has to outlive a loss of power
         self.lost_power = False  # ever
         self._flushed = 0  # of the log, when its last process ended
+        self._unflushed: dict[Place, range] = {}  # offsets that only a power cut can take
 
     async def start(self) -> None:
         """Begin a life; again where the disk ends it before it serves."""
@@ -123,20 +126,37 @@ class DiskBrokerNode(BrokerNode):
         self._ledger.powerless.add(self.name)
         if self._flush == "ASYNC_FLUSH":
             self._ledger.shortened.add(self.name)
+            for place, offsets in self._unflushed.items():
+                self._ledger.doubted[place].append(offsets)
+        self._unflushed = {}
         self._ledger.down(self.name, Cause.BROKER_LOST_POWER)
         self.world.trace.note(f"{self.name} loses power: {self.machine.digest()}")
 
     def _note_promises(self) -> None:
-        """Remember which acknowledged messages have to be there after a loss of power."""
+        """Remember which messages have to be there after a loss of power, and which offsets not."""
         if not hasattr(self, "broker"):
             return
         store = self.broker.store
         self._flushed = flushed = store.commit_log.flushed_position
         with self.machine.looked_at():
+            self._unflushed |= self._unflushed_of(store, flushed)
             for body, (place, offset) in self._ledger.acknowledged.items():
                 queue = store.find_queue(place.topic, place.queue_id)
                 if place.broker == self.name and queue and _ends_before(queue, offset, flushed):
                     self._promised.add(body)
+
+    def _unflushed_of(self, store: MessageStore, flushed: int) -> dict[Place, range]:
+        offsets = {}
+        for topic, numbers in store.topics().items():
+            for queue_id in numbers:
+                queue = store.find_queue(topic, queue_id)
+                assert queue is not None
+                begin = end = queue.max_offset
+                while begin > queue.min_offset and not _ends_before(queue, begin - 1, flushed):
+                    begin -= 1
+                if begin < end:
+                    offsets[Place(topic, self.name, queue_id)] = range(begin, end)
+        return offsets
 
     def forgive_what_was_lost(self) -> None:
         """After a loss of power demand no more of what nothing promised and the disk has not."""

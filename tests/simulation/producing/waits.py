@@ -6,12 +6,9 @@ body names it; a producer tries each of them once, so one that waits twice was n
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from simulation.causes import Cause
-
-if TYPE_CHECKING:
-    from simulation.ledger import Attempt, Disturbance
+from simulation.attempts import Attempt, Disturbance
 
 SKEW_S: Final = 4.0  # between the clocks of a broker's two lives, or a client's and a broker's
 
@@ -33,16 +30,16 @@ class Waits:
     doubtful: set[bytes] = field(default_factory=set)  # a recall was not answered: may be seen
     commits: dict[bytes, bool] = field(default_factory=dict)  # what each producer has decided
     topics: dict[bytes, str] = field(default_factory=dict)  # of all that were ever tried
-    _seen: dict[tuple[str, bytes], "Attempt"] = field(default_factory=dict)  # by group
+    _seen: dict[tuple[str, bytes], Attempt] = field(default_factory=dict)  # by group
 
-    def early(self, attempt: "Attempt") -> str:
+    def early(self, attempt: Attempt) -> str:
         """Return what is wrong with when a message is handled."""
         earliest_s = self.earliest_s.get(attempt.body)
         if earliest_s is None or attempt.began_s >= earliest_s:
             return ""
         return f"{attempt} got {attempt.body!r}, which is not due before {earliest_s:.3f} s"
 
-    def hidden(self, attempt: "Attempt") -> str:
+    def hidden(self, attempt: Attempt) -> str:
         """Return what is wrong with that a message is handled at all."""
         if attempt.body in self.recalled:
             return f"{attempt} got {attempt.body!r}, which was recalled"
@@ -50,7 +47,7 @@ class Waits:
             return f"{attempt} got {attempt.body!r}, which was rolled back"
         return ""
 
-    def twice(self, attempt: "Attempt", disturbances: "list[Disturbance]") -> str:
+    def twice(self, attempt: Attempt, disturbances: list[Disturbance]) -> str:
         """Return what is wrong with where a group gets a message: not where it got it first.
 
         With power its place may be lost, and it gets another one.
@@ -61,9 +58,7 @@ class Waits:
         first = self._seen.setdefault((attempt.group, attempt.body), attempt)
         same = (first.place, first.offset) == (place, attempt.offset)
         if same or any(
-            each.subject == first.place.broker
-            and each.cause is Cause.BROKER_LOST_POWER
-            and first.began_s <= each.begins_s
+            each.subject == first.place.broker and each.lost_with_power(first)
             for each in disturbances
         ):
             return ""

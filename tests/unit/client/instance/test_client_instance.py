@@ -153,6 +153,21 @@ async def test_a_notification_rebalances_at_once(cluster: FakeCluster) -> None:
             del each.members["g"][stranger]  # type: ignore[arg-type]
 
 
+async def test_a_notification_has_routes_looked_at(cluster: FakeCluster) -> None:
+    """Members that know of different brokers would take each other's queues, for half a minute."""
+    cluster.create("t", 4)
+    cluster.listed.discard("broker-b")
+    async with consumer(cluster, Seen().handle) as member:
+        await until(lambda: len(member.queues()) == 4)
+        cluster.listed.add("broker-b")
+        asked = len(cluster.brokers[0].requests(RequestCode.GET_ROUTEINFO_BY_TOPIC))
+        for _ in range(20):
+            cluster.brokers[0].notify("g")
+        await until(lambda: len(member.queues()) == 8)
+        again = len(cluster.brokers[0].requests(RequestCode.GET_ROUTEINFO_BY_TOPIC)) - asked
+        assert again <= 4, "twice two topics, and not forty"
+
+
 async def test_who_is_not_listed_owns_nothing(cluster: FakeCluster) -> None:
     """The own id missing from the member list drops every queue."""
     cluster.create("t", 2)
