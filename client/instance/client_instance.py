@@ -245,7 +245,7 @@ class ClientInstance:
         await asyncio.sleep(max(0, self._looked_s + gap_s - loop.time()))
         self._looked_s = loop.time()
         self._looking_again = False
-        await self._refresh_routes()
+        await self.routes.refresh_all(sorted(self._subscribed()))
 
     def _route_changed(self, route: TopicRoute) -> None:
         if any(route.topic in consumer.topics() for consumer in self.consumers.values()):
@@ -258,10 +258,12 @@ class ClientInstance:
     # --- timers ---
 
     async def _refresh_routes(self) -> None:
-        wanted = {topic for each in self.consumers.values() for topic in each.topics()}
-        wanted |= self.checkers.topics()
+        wanted = self._subscribed() | self.checkers.topics()
         await self.routes.refresh_all(sorted(wanted | self.routes.kept))
         self.routes.forget_missing(wanted)
+
+    def _subscribed(self) -> set[str]:
+        return {topic for each in self.consumers.values() for topic in each.topics()}
 
     async def _persist_offsets(self) -> None:
         """Begin a round for each group whose last one is over: none waits for another's broker."""
