@@ -151,7 +151,7 @@ MUTATIONS = (
     Mutation(
         "a cancelled close leaves a ghost",
         _closes_wait_for_rounds,
-        209,
+        1505,
         lambda plan: Trouble.CANCELS in plan.troubles and not plan.disk,  # those are quick
         (Kind.OWNERS, Kind.LOST),
     ),
