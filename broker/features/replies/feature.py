@@ -5,8 +5,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from aerobee.broker.features.feature import Feature
-from aerobee.broker.features.replies.pushing import Pushes
+from aerobee.broker.features.replies.pushing import Pushes, Told
 from aerobee.broker.room import Sample
 from aerobee.broker.sends.checks import Checked
 from aerobee.broker.start.context import Context
@@ -20,7 +22,7 @@ from aerobee.remoting.headers.send import (
 )
 from aerobee.remoting.message.record import host_address
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.routes import Reply, Request, Routes
+from aerobee.remoting.net.routes import Reply, Request, Routes, answer
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class Replies(Feature):
             settings.reply_pushes_max,
             lambda: context.settings.reply_pushes_per_client_max,
         )
+        self.on_closed = (self.pushes.forget,)
         self.not_stored = 0
         self._store_host = format_address(*host_address(context.writing.store_host))
         self.answers = Routes("replies")
@@ -71,8 +74,12 @@ class Replies(Feature):
         yield Sample("aerobee_reply_pushes", self.pushes.count)
         yield Sample("aerobee_replies_not_stored_total", self.not_stored)
 
-    async def _answer(self, _: object, request: Request[AnySend]) -> Reply:
-        """Check a reply as any message, hand it over, store it whatever came of that."""
+    async def _answer(self, _: object, request: Request[AnySend]) -> Reply | None:
+        """Check a reply as any message, hand it over, store it whatever comes of that.
+
+        Nothing but an answer waits for the requester: a replier whose connection was read no more
+        meanwhile, or whose body was kept, would pay for others' silence.
+        """
         sends, header = self._context.sends, request.header
         hosts = request.connection.remote, self._store_host
         try:
@@ -82,16 +89,24 @@ class Replies(Feature):
             )
             if known is not None:
                 await known()
-            problem = await self.pushes.push(
-                header, checked.properties, request.command.body, hosts
-            )
+            told = self.pushes.begin(header, checked.properties, request.command.body, hosts)
         except RequestError as error:
             return sends.checked.refused(error)
         place = SendMessageReply(msg_id="0", queue_id=max(header.queue_id, 0), queue_offset=0)
         if self._context.settings.store_reply_message_enable:
             place = await self._stored(request, checked) or place
+        if told.done():
+            return self._outcome(place, told)
+        connection, command = request.connection, replace(request.command, body=b"")
+        told.add_done_callback(lambda _: answer(connection, command, self._outcome(place, told)))
+        return None
+
+    def _outcome(self, place: SendMessageReply, told: Told) -> Reply:
+        """Return what a replier is answered: how the push went, and where the copy is."""
+        problem = told.result()
         code = ResponseCode.SUCCESS if problem is None else ResponseCode.SYSTEM_ERROR
-        return Reply(place, code=code, remark=problem, ext=sends.checked.reply_fields())
+        fields = self._context.sends.checked.reply_fields()
+        return Reply(place, code=code, remark=problem, ext=fields)
 
     def _checked(self, request: Request[AnySend]) -> Checked:
         """Return a reply that may be handed on; raises RequestError as a send does."""

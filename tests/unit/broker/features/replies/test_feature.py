@@ -34,6 +34,7 @@ class Requester:
     def __init__(self, live: LiveBroker, client_id: str, code: int | None = 0) -> None:
         self.live, self.client_id, self.code = live, client_id, code
         self.pushed: list[Command] = []
+        self.owed: list[tuple[Connection, Command]] = []
         self.pool = ConnectionPool(self._serve)
 
     def _serve(self, connection: Connection, command: Command) -> None:
@@ -41,6 +42,15 @@ class Requester:
         self.pushed.append(command)
         if self.code is not None:
             connection.send(command.reply(self.code, {}, b"", None))
+        else:
+            self.owed.append((connection, command))
+
+    def wake(self) -> None:
+        """Answer what it owes, and all that comes from now on."""
+        self.code = 0
+        for connection, command in self.owed:
+            connection.send(command.reply(0, {}, b"", None))
+        self.owed.clear()
 
     async def beat(self, *groups: str) -> None:
         """Say which groups of producers are here."""
@@ -201,6 +211,71 @@ async def test_one_silent_requester_leaves_room_for_others(
         await asyncio.gather(*waiting)
         assert (await reply(live)).code == 0
         assert len(stored(live)) == 4 + 6 + 2
+
+
+async def test_a_silent_requester_keeps_no_replier_from_being_read(tmp_path: Path) -> None:
+    """Neither the bodies nor the number of its replies count as requests that wait."""
+    settings = {"waiting_bytes_max": 64 << 10, "waiting_requests_max": 40}
+    async with live_broker(tmp_path, **settings) as live, requester(live, "silent", None) as silent:
+        bodies = [b"x" * (30 << 10)] * 3 + [b"x"] * 60 + [b"x" * (30 << 10)]
+        waiting = [asyncio.create_task(reply(live, body, to="silent")) for body in bodies]
+        await until(lambda: len(silent.pushed) == 64, 5, what="all to be pushed")
+        async with asyncio.timeout(5):
+            assert (await live.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).code is not None
+            async with requester(live, "asker"):
+                assert (await reply(live)).code == 0
+        assert not any(task.done() for task in waiting)
+        assert len(stored(live)) == 65, "copies do not wait for it either"
+        silent.wake()
+        assert {(await task).code for task in waiting} == {0}
+
+
+async def test_nobody_is_kept_waiting_for_one_that_stays_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes is pushed, and told at once as not taken, until it answers anything."""
+    monkeypatch.setattr(pushing, "PATIENCE_S", 0.1)
+    async with live_broker(tmp_path) as live, requester(live, "silent", None) as silent:
+        first = asyncio.create_task(reply(live, to="silent"))
+        await until(lambda: silent.pushed, what="the first one")
+        await asyncio.sleep(0.11)
+        for count in range(2, 8):
+            refused = await reply(live, to="silent")
+            assert (refused.code, refused.remark) == (1, "push reply message to silentfail.")
+            await until(lambda count=count: len(silent.pushed) == count, what="it is pushed")  # type: ignore[misc]
+        assert not first.done() and len(stored(live)) == 7
+        silent.wake()
+        assert (await first).code == 0
+        assert (await reply(live, to="silent")).code == 0
+        assert outcomes(live) == {"silent": 6, "acked": 2}
+
+
+async def test_the_oldest_gives_its_place_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one requester, or of all: once it has waited for long; its own late answer harms nobody."""
+    monkeypatch.setattr(pushing, "PATIENCE_S", 0.1)
+    settings = {"reply_pushes_max": 4, "reply_pushes_per_client_max": 3}
+    async with (
+        live_broker(tmp_path, **settings) as live,
+        requester(live, "silent", None) as silent,
+        requester(live, "mute", None) as mute,
+        requester(live, "asker"),
+    ):
+        waiting = [asyncio.create_task(reply(live, to="silent")) for _ in range(3)]
+        await until(lambda: len(silent.pushed) == 3, what="its own bound")
+        assert (await reply(live, to="silent")).code == ResponseCode.SYSTEM_BUSY
+        waiting.append(asyncio.create_task(reply(live, to="mute")))
+        await until(lambda: mute.pushed, what="the bound of all")
+        assert (await reply(live)).code == ResponseCode.SYSTEM_BUSY
+        await asyncio.sleep(0.11)
+        assert (await reply(live)).code == 0
+        assert (await waiting[0]).remark == "push reply message to silentfail."
+        assert [task.done() for task in waiting] == [True, False, False, False]
+        silent.wake()
+        mute.wake()
+        assert [(await task).code for task in waiting] == [1, 0, 0, 0]
+        assert outcomes(live) == {"busy": 2, "acked": 4, "silent": 1}
 
 
 async def test_a_client_is_found_while_one_of_its_groups_is_left(tmp_path: Path) -> None:
