@@ -8,8 +8,9 @@ from typing import Final
 
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import BODY_BYTES_MAX, ReceivedMessage
-from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.codes import ResponseCode, SysFlag
+from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import PushReplyRequest
 from aerobee.remoting.message.compression import decompress
@@ -28,6 +29,7 @@ class AwaitedReplies:
     def __init__(self) -> None:
         self._waiting: dict[str, asyncio.Future[ReceivedMessage]] = {}
         self.unwanted = 0
+        self._complaints = Complaints(steady_clock_ms, log, logging.INFO)
 
     def __len__(self) -> int:
         """How many requests wait."""
@@ -54,9 +56,20 @@ class AwaitedReplies:
         waiting = self._waiting.get(properties.get(Property.CORRELATION_ID, ""))
         if waiting is None or waiting.done():
             self.unwanted += 1
-            log.info("reply not waited for properties=%.500s", header.properties)
+            self._complaints.tell("reply not waited for properties=%.500s", header.properties)
             return
         waiting.set_result(_message(header, properties, body))
+
+
+def _is_gos(header: PushReplyRequest, body: bytes) -> bool:
+    """Whether a body that is called packed travels as it is: Go's client 2.1.2 sends large ones so.
+
+    It names no codec, which means zlib, and this is no zlib (RFC 1950, 2.2).
+    """
+    if header.sys_flag & SysFlag.COMPRESSION_MASK:
+        return False
+    head = body[:2]
+    return len(head) < 2 or head[0] & 0x0F != 8 or int.from_bytes(head) % 31 != 0
 
 
 def _message(
@@ -67,7 +80,7 @@ def _message(
     properties[Property.ARRIVE_TIME] = str(now_ms)
     packed = data = bytes(body)
     try:
-        if header.sys_flag & SysFlag.COMPRESSED:
+        if header.sys_flag & SysFlag.COMPRESSED and not _is_gos(header, packed):
             data = decompress(packed, header.sys_flag, bytes_max=BODY_BYTES_MAX)
         born_host = pack_address(*parse_address(header.born_host))
         store_host = pack_address(*parse_address(header.store_host))

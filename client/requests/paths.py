@@ -64,6 +64,7 @@ class ReplyPaths:
         if unknown:
             await routes.refresh_all(unknown)
         missing = self._missing()
+        self._failing.intersection_update(missing)
         await self._wait_for([each for each in missing if each not in self._failing])
         if self._missing():
             self._mend_soon()

@@ -1,6 +1,7 @@
 """What brokers push as replies: given to who waits, refused where it is none, else dropped."""
 
 import asyncio
+import logging
 import zlib
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from aerobee.client.instance.replies import AwaitedReplies
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.complaints import TOLD_MAX
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import PushReplyRequest
 
@@ -55,10 +57,34 @@ async def test_what_nobody_waits_for_is_no_error() -> None:
     assert replies.unwanted == 5
 
 
+async def test_a_large_reply_of_gos_client_is_taken_as_it_is() -> None:
+    """It is marked as packed, and is not; what names its codec, or begins as zlib does, is."""
+    for body in (b"plain " * 1_000, bytes(5_000), b"y", b"x\x9d" * 3_000):
+        replies = AwaitedReplies()
+        with replies.awaited("c") as waiting:
+            replies.arrived(pushed(sys_flag=SysFlag.COMPRESSED), body)
+            assert (await waiting).body == body
+
+
+async def test_ten_thousand_that_nobody_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    """Counted, not kept, not unpacked, and told a few times; who waits is not disturbed."""
+    replies = AwaitedReplies()
+    bomb = zlib.compress(bytes(1 << 20))
+    with replies.awaited("c") as waiting, caplog.at_level(logging.INFO):
+        for number in range(10_000):
+            replies.arrived(pushed(f"c{number}", sys_flag=SysFlag.COMPRESSED), bomb)
+        for hostile in ("", "c\x01", "C", " c", "c " * 5_000):
+            replies.arrived(pushed(hostile), b"x")
+        assert not waiting.done() and replies.unwanted == 10_005 and len(replies) == 1
+    assert len(caplog.records) <= TOLD_MAX
+
+
 @pytest.mark.parametrize(
     ("fields", "body"),
     [
-        ({"sys_flag": SysFlag.COMPRESSED}, b"no zlib"),
+        ({"sys_flag": SysFlag.COMPRESSED}, b"\x78\x9c is no zlib"),
+        ({"sys_flag": SysFlag.COMPRESSED}, zlib.compress(b"answer")[:-1]),
+        ({"sys_flag": SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB}, b"no zlib"),
         ({"sys_flag": SysFlag.COMPRESSED | 7 << 8}, b"no such codec"),
         ({"born_host": "nowhere"}, b"x"),
         ({"store_host": "a name:80"}, b"x"),

@@ -142,6 +142,36 @@ async def test_failures_are_told_apart(tmp_path: Path) -> None:
             await asking.request(Message("t", b"x"))
 
 
+async def test_the_first_of_two_repliers_is_heard(tmp_path: Path) -> None:
+    """Two groups answer each request; the second one is slow, and hears of nothing wrong."""
+    answered: list[bytes] = []
+
+    async def handle(producer: RequestProducer, request: ReceivedMessage) -> None:
+        await producer.reply(request, b"quick")
+
+    async with EmbeddedCluster(root=tmp_path) as cluster, both_sides(cluster, handle) as asking:
+        addresses = cluster.namesrv_addr
+        slow = RequestProducer("slow", namesrv=addresses, client=OTHER)
+        second = PushConsumer(
+            "second", namesrv=addresses, client=OTHER, consume_from=ConsumeFrom.FIRST
+        )
+        heard = asyncio.Event()
+
+        async def answer(request: ReceivedMessage) -> None:
+            await heard.wait()
+            await slow.reply(request, b"slow")
+            answered.append(request.body)
+
+        second.subscribe("t", answer)
+        async with slow, second:
+            for number in range(3):
+                reply = await asking.request(Message("t", b"%d" % number), timeout_ms=8_000)
+                assert reply.body == b"quick"
+            heard.set()
+            await until(lambda: len(answered) == 3, 20, what="the slow ones")
+        assert asking._started().replies.unwanted == 3
+
+
 async def test_a_reply_that_nobody_takes_is_told(tmp_path: Path) -> None:
     """The requester is gone: its replier hears so; a message that is no request has no reply."""
     got: list[ReceivedMessage] = []

@@ -253,7 +253,7 @@ async def test_nobody_is_kept_waiting_for_one_that_stays_silent(
 async def test_the_oldest_gives_its_place_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one requester, or of all: once it has waited for long; its own late answer harms nobody."""
+    """Of one requester, or of all: once it has waited for long; a late answer harms nobody."""
     monkeypatch.setattr(pushing, "PATIENCE_S", 0.1)
     settings = {"reply_pushes_max": 4, "reply_pushes_per_client_max": 3}
     async with (
@@ -301,6 +301,27 @@ async def test_a_client_is_found_while_one_of_its_groups_is_left(tmp_path: Path)
         await old.pool.close()
         await until(lambda: not live.broker.context.consumers.members.producers(), what="the end")
         assert live.broker.context.consumers.members.producer_connection("renamed") is None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "REPLY_TO_CLIENT\x01asker\x02",
+        "REPLY_TO_CLIENT\x01asker\x02CORRELATION_ID\x01\x02",
+        "CORRELATION_ID\x01a\x02CORRELATION_ID\x01b\x02REPLY_TO_CLIENT\x01asker\x02",
+        f"REPLY_TO_CLIENT\x01asker\x02CORRELATION_ID\x01{'ü' * 9_000}\x02TTL\x01-1\x02",
+        "\x01\x02\x02REPLY_TO_CLIENT\x01asker\x02CORRELATION_ID\x01{}%s\x02no pair",
+    ],
+)
+async def test_ids_are_the_requesters_affair(tmp_path: Path, given: str) -> None:
+    """Whatever a replier says of the request, who asked is told, and knows that it is none."""
+    async with live_broker(tmp_path) as live, requester(live) as asker:
+        assert (await reply(live, i=given)).code == 0
+        told = parse_properties(asker.pushed[0].ext["properties"])
+        assert told.pop("PUSH_REPLY_TIME")
+        assert told == parse_properties(given)
+        (record,) = stored(live)
+        assert record.body == b"answer"
 
 
 async def test_what_is_no_message_is_refused_before_anybody_hears_of_it(tmp_path: Path) -> None:
