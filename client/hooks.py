@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
@@ -18,8 +18,9 @@ T = TypeVar("T")
 class SendContext:
     """One attempt of a send, as hooks see it (SendMessageContext.java).
 
-    `messages` has more than one element for a batch. Exactly one of `result` and `error` is set
-    when `after` is called, neither for a one-way send.
+    `messages` has more than one element for a batch; `half` says that a transaction decides about
+    the message later. Exactly one of `result` and `error` is set when `after` is called, neither
+    for a one-way send; `error` is CancelledError where nobody waits any more.
     """
 
     group: str
@@ -28,16 +29,42 @@ class SendContext:
     broker_address: str
     oneway: bool = False
     result: SendResult | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
+    half: bool = False
     kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
+
+    def begin(self, hooks: Sequence["SendHook"]) -> None:
+        """Call hooks before the attempt; where one raises, those called before it hear of that."""
+        called = 0
+        try:
+            for hook in hooks:
+                hook.before(self)
+                called += 1
+        except BaseException as error:
+            self.end(hooks[:called], error=error)
+            raise
+
+    def end(
+        self,
+        hooks: Sequence["SendHook"],
+        result: SendResult | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Call hooks behind the attempt."""
+        self.result, self.error = result, error
+        for hook in hooks:
+            try:
+                hook.after(self)
+            except Exception:
+                log.exception("send hook failed hook=%s", type(hook).__name__)
 
 
 class SendHook:
     """Called around each attempt to send; derive and override (SendMessageHook.java).
 
-    What `before` raises ends the send; it may change the message's properties, or better put
-    another message in its place in `messages`: the user's own may be sent again. What `after`
-    raises is logged and otherwise ignored.
+    What `before` raises ends the send; hooks that were called before it hear of that. It may change
+    the message's properties, or better put another message in its place in `messages`: the user's
+    own may be sent again. What `after` raises is logged and otherwise ignored.
     """
 
     def before(self, context: SendContext) -> None:

@@ -70,17 +70,18 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
     def _sending(self, context: SendContext) -> None:
         own = [said.own_message(message) for message in context.messages]
         attributes = said.queue_attributes("send", "send", context.queue)
-        attributes |= said.address_attributes(context.broker_address) | said.sent_attributes(own)
-        name, created = f"send {context.queue.topic}", [m for m in own if said.carries(m)]
-        links = [link for message in created if (link := said.users_link(message)) is not None]
+        attributes |= said.address_attributes(context.broker_address)
+        attributes |= said.sent_attributes(own, half=context.half)
+        name, users = f"send {context.queue.topic}", [said.users_link(message) for message in own]
+        links = [link for link in users if link is not None]
         if len(own) == 1:
             kind = SpanKind.CLIENT if links else SpanKind.PRODUCER
             span = self._tracer.start_span(name, kind=kind, attributes=attributes, links=links)
-            if not created:
+            if not links:
                 context.messages[0] = said.carry(own[0], trace.set_span_in_context(span))
         else:
             for at, message in enumerate(own):
-                if said.carries(message):
+                if users[at] is not None:
                     continue
                 carried = self._created(context, message)
                 links.append(trace.Link(carried.get_span_context()))
@@ -123,9 +124,10 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         attributes |= said.received_attributes(context.messages)
         senders = [said.sender_context(message) for message in context.messages]
         links = [trace.Link(each) for each in senders if each is not None]
-        parent: Context | None = None
-        if not polled and len(senders) == 1 and senders[0] is not None:
-            parent = trace.set_span_in_context(trace.NonRecordingSpan(senders[0]))
+        parent: Context | None = None  # of what is polled: the program's own
+        if not polled:  # a worker's own context is that of whoever has started the consumer
+            one = len(senders) == 1 and senders[0] is not None
+            parent = said.received_context(context.messages[0]) if one else Context()
         span = self._tracer.start_span(
             f"{operation} {topic}",
             context=parent,
@@ -135,8 +137,7 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         )
         token: Token[Context] | None = None
         if not polled:
-            baggage = said.received_context(context.messages[0]) if parent is not None else None
-            token = contexts.attach(trace.set_span_in_context(span, baggage))
+            token = contexts.attach(trace.set_span_in_context(span, parent))
         context.kept[self] = span, attributes, monotonic(), token
 
     def _processed(self, context: ConsumeContext) -> None:

@@ -15,6 +15,7 @@ from aerobee.remoting.message.properties import Property
 Attributes = dict[str, Any]
 
 _TIMED: Final = (Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC)
+BAGGAGE: Final = "baggage"  # a word that programs may use for something else
 _ID_CHARS: Final = 32  # of the id that a message gets later
 
 
@@ -27,16 +28,21 @@ class CarryingMessage(Message):
 def carry(message: Message, context: Context) -> Message:
     """Return a message that carries a context; the user's own message is left as it is.
 
-    One that carries a context already keeps it, and so does one whose properties would become too
-    long.
+    One that carries a context already keeps it, even a damaged one, and so does one whose
+    properties would become too long. What else a program calls `baggage` stays, too.
     """
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context)
-    added = {name: value for name, value in carrier.items() if name and value}
-    if not added:
+    properties = message.properties
+    added = {
+        name: value
+        for name, value in carrier.items()
+        if name and value and not (name == BAGGAGE and name in properties)
+    }
+    if not added or not added.keys().isdisjoint(properties):
         return message
     fields = {name: getattr(message, name) for name in Message.__struct_fields__}
-    fields["properties"] = {**message.properties, **added}
+    fields["properties"] = {**properties, **added}
     made = CarryingMessage(**fields, original=message)
     try:
         made.wire_properties("0" * _ID_CHARS)
@@ -68,11 +74,6 @@ def received_context(message: ReceivedMessage) -> Context:
     return propagate.extract(message.properties, Context())
 
 
-def carries(message: Message) -> bool:
-    """Whether a message has a context, or parts of one."""
-    return any(name in message.properties for name in propagate.get_global_textmap().fields)
-
-
 def _link(properties: dict[str, str]) -> trace.Link | None:
     context = trace.get_current_span(propagate.extract(properties, Context())).get_span_context()
     return trace.Link(context) if context.is_valid else None
@@ -99,7 +100,7 @@ def queue_attributes(operation: str, kind: str, queue: MessageQueue) -> Attribut
     }
 
 
-def sent_attributes(messages: Sequence[Message]) -> Attributes:
+def sent_attributes(messages: Sequence[Message], *, half: bool = False) -> Attributes:
     """Say what is sent; of several what counts for all of them."""
     if len(messages) != 1:
         return {names.BATCH_COUNT: len(messages)}
@@ -108,7 +109,7 @@ def sent_attributes(messages: Sequence[Message]) -> Attributes:
     keys = message.keys.split() if isinstance(message.keys, str) else list(message.keys)
     said = _message_attributes(message.tags, keys, properties)
     said[names.BODY_SIZE] = len(message.body)
-    said[names.MESSAGE_TYPE] = _type(properties, delayed=bool(message.delay_level))
+    said[names.MESSAGE_TYPE] = _type(properties, half=half, delayed=bool(message.delay_level))
     if message.delay_level:
         said[names.DELAY_LEVEL] = message.delay_level
     return said
@@ -140,8 +141,8 @@ def _message_attributes(
     return said
 
 
-def _type(properties: dict[str, str], *, delayed: bool) -> str:
-    if properties.get(Property.TRAN_MSG) == "true":
+def _type(properties: dict[str, str], *, half: bool, delayed: bool) -> str:
+    if half:
         return "transaction"
     if delayed or Property.DELAY in properties or any(name in properties for name in _TIMED):
         return "delay"

@@ -33,6 +33,7 @@ from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
 from aerobee.client.sending.recalls import read_handle, recall
 from aerobee.client.sending.retries import surely_not_stored, worth_retrying
 from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.net.connection import Connection
@@ -213,15 +214,18 @@ class Producer(Lifetime):
         context = None
         if self._hooks:
             messages = [message]  # a hook may put another in its place
-            context = self._before(messages, chosen, connection.remote, oneway=True)
+            context = SendContext(self.group, messages, chosen, connection.remote, oneway=True)
+            context.begin(self._hooks)
             outgoing = self._packer.pack_again(messages, outgoing)
         frame = self._headers.frame(outgoing, chosen, next_opaque(), oneway=True)
         try:
             connection.oneway_frame(frame)
         except AerobeeError as error:
-            self._after(context, error=error)
+            if context is not None:
+                context.end(self._hooks, error=error)
             raise
-        self._after(context)
+        if context is not None:
+            context.end(self._hooks)
 
     async def recall(self, sent: SendResult | str, *, timeout_ms: int | None = None) -> str:
         """Take back a message that waits for its time, and return its id.
@@ -238,7 +242,8 @@ class Producer(Lifetime):
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         told = RecallContext(self.group, handle.queue.topic, handle.message_id, succeeded=False)
         try:
-            message_id = await recall(self._started().brokers, self.group, handle, budget_ms)
+            brokers = self._started().brokers
+            message_id, told.region = await recall(brokers, self.group, handle, budget_ms)
             told.succeeded = True
         finally:
             told.tell(self._hooks)
@@ -276,7 +281,7 @@ class Producer(Lifetime):
         error: AerobeeError | None = None
         began_s = now_s = monotonic()
         while len(tried) < tries_max and (not tried or now_s < deadline_s):
-            queue = turns.pick(queues, tried[-1] if tried else None)
+            queue, attempt_s = turns.pick(queues, tried[-1] if tried else None), now_s
             tried.append(queue.broker_name)
             context = None
             try:
@@ -287,7 +292,9 @@ class Producer(Lifetime):
                 if now_s >= deadline_s:
                     raise NotConnected(f"{connection.remote}: the send's time was up before it")
                 if self._hooks:
-                    context = self._before(messages, queue, connection.remote)
+                    half = bool(outgoing.sys_flag & SysFlag.TRANSACTION_PREPARED)
+                    context = SendContext(self.group, messages, queue, connection.remote, half=half)
+                    context.begin(self._hooks)
                     outgoing = self._packer.pack_again(messages, outgoing)
                 frame = self._headers.frame(outgoing, queue, opaque := next_opaque())
                 reply = await connection.begin_frame(
@@ -296,7 +303,8 @@ class Producer(Lifetime):
                 result = read_reply(reply, outgoing, queue, connection.remote)
             except AerobeeError as failure:
                 error = failure
-                self._after(context, error=failure)
+                if context is not None:
+                    context.end(self._hooks, error=failure)
                 self._choice.failed(queue, failure)
                 if tries_max > 1 and again(failure):
                     log.warning("send failed: queue=%s error=%s", queue, failure)
@@ -305,10 +313,14 @@ class Producer(Lifetime):
                 if result is None:
                     raise
                 break
+            except BaseException as failure:  # cancelled
+                if context is not None:
+                    context.end(self._hooks, error=failure)
+                raise
             if context is not None:
-                self._after(context, result)
+                context.end(self._hooks, result)
             if tolerance is not None:
-                tolerance.succeeded(queue.broker_name, monotonic() - now_s)
+                tolerance.succeeded(queue.broker_name, monotonic() - attempt_s)
             if enough or result.status is SendStatus.SEND_OK:
                 return result
             now_s = monotonic()
@@ -360,30 +372,3 @@ class Producer(Lifetime):
     def _deadline_s(self, timeout_ms: int | None) -> float:
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         return monotonic() + budget_ms / 1000
-
-    # --- hooks ---
-
-    def _before(
-        self, messages: list[Message], queue: MessageQueue, address: str, *, oneway: bool = False
-    ) -> SendContext | None:
-        if not self._hooks:
-            return None
-        context = SendContext(self.group, messages, queue, address, oneway)
-        for hook in self._hooks:
-            hook.before(context)
-        return context
-
-    def _after(
-        self,
-        context: SendContext | None,
-        result: SendResult | None = None,
-        error: Exception | None = None,
-    ) -> None:
-        if context is None:
-            return
-        context.result, context.error = result, error
-        for hook in self._hooks:
-            try:
-                hook.after(context)
-            except Exception:
-                log.exception("send hook failed hook=%s", type(hook).__name__)

@@ -13,6 +13,7 @@ from aerobee.client.message import (
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.recall import RecallMessageReply, RecallMessageRequest
 from aerobee.remoting.headers.typed import decode_header
+from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.recall_handle import decode_recall_handle
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 
@@ -55,8 +56,10 @@ def read_handle(sent: SendResult | str) -> Recall:
     return Recall(text, queue, deliver_ms, handle.key)
 
 
-async def recall(brokers: Brokers, group: str, handle: Recall, timeout_ms: int) -> str:
-    """Ask the broker where a message waits to forget it; return the message's id.
+async def recall(
+    brokers: Brokers, group: str, handle: Recall, timeout_ms: int
+) -> tuple[str, str | None]:
+    """Ask the broker where a message waits to forget it; return the message's id, and its region.
 
     Raises BrokerRefused, RouteMissing, Unavailable.
     """
@@ -65,7 +68,8 @@ async def recall(brokers: Brokers, group: str, handle: Recall, timeout_ms: int) 
     )
     code = RequestCode.RECALL_MESSAGE
     reply = await brokers.call_broker(handle.queue, code, header, timeout_ms)
-    return decode_header(RecallMessageReply, reply.ext).msg_id
+    message_id = decode_header(RecallMessageReply, reply.ext).msg_id
+    return message_id, reply.ext.get(Property.MSG_REGION)
 
 
 def _not_one(text: object) -> InvalidMessage:

@@ -4,20 +4,14 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.semconv._incubating.attributes import messaging_attributes
 from opentelemetry.trace import SpanKind, StatusCode
+from support.stand_ins.telemetry import Service, at, links
 from support.waiting import until
 
 from aerobee.client import (
@@ -31,50 +25,13 @@ from aerobee.client import (
     ReceivedMessage,
     SendFailed,
 )
-from aerobee.client.otel import OpenTelemetryHook, attributes
+from aerobee.client.otel import attributes
 from aerobee.client.otel.messages import carry, own_message
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.testing import EmbeddedCluster
 
 CLIENT = ClientSettings(rebalance_gap_ms=20)
 USERS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-class Service:
-    """What one service has of OpenTelemetry."""
-
-    def __init__(self, name: str) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.tracers = TracerProvider(resource=Resource({"service.name": name}))
-        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.reader = InMemoryMetricReader()
-        self.hook = OpenTelemetryHook(self.tracers, MeterProvider([self.reader]))
-        self.tracer = self.tracers.get_tracer("test")
-
-    def spans(self, name: str) -> list[ReadableSpan]:
-        """Return the spans of a name that have ended, in the order of their end."""
-        return [span for span in self.exporter.get_finished_spans() if span.name == name]
-
-    def points(self, metric: str) -> Iterator[Any]:
-        """Yield the points of a metric."""
-        data = self.reader.get_metrics_data()
-        assert data is not None
-        for resource in data.resource_metrics:
-            for scope in resource.scope_metrics:
-                for each in scope.metrics:
-                    if each.name == metric:
-                        yield from each.data.data_points
-
-
-def links(span: ReadableSpan) -> Sequence[int]:
-    """Return the ids of the spans that a span links to."""
-    return [link.context.span_id for link in span.links]
-
-
-def at(span: ReadableSpan) -> tuple[int, int]:
-    """Return the ids of a span's trace and of itself."""
-    assert span.context is not None
-    return span.context.trace_id, span.context.span_id
 
 
 def push(cluster: EmbeddedCluster, service: Service, handle: Any, **options: Any) -> PushConsumer:

@@ -1,5 +1,8 @@
 """Slow and failing brokers are avoided for a while, as Java's producer does."""
 
+import asyncio
+from typing import Any
+
 import pytest
 from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
@@ -123,6 +126,31 @@ async def test_a_producer_avoids_a_broker_that_fails(cluster: FakeCluster) -> No
             results = [await producer.send(Message(topic, b"x")) for _ in range(12)]
         cluster.brokers[1].script.clear()
         assert {result.queue.broker_name for result in results[4:]} == expected
+
+
+async def test_a_slow_connection_is_a_slow_broker(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that a send waits for counts (DefaultMQProducerImpl.sendDefaultImpl)."""
+    cluster.create("t", 1)
+    settings = LatencySettings(enabled=True, slow_ms=(40,), avoid_ms=(60_000,))
+    async with Producer(
+        namesrv=cluster.namesrv, settings=ProducerSettings(latency=settings)
+    ) as producer:
+        connect, slow = producer._connect, [True]
+
+        async def connect_slowly(*arguments: Any) -> Any:
+            if slow.pop():
+                await asyncio.sleep(0.06)
+            slow.append(False)
+            return await connect(*arguments)
+
+        monkeypatch.setattr(producer, "_connect", connect_slowly)
+        first = await producer.send(Message("t", b"x"))
+        others = [await producer.send(Message("t", b"x")) for _ in range(6)]
+    assert {each.queue.broker_name for each in others} == {"broker-a", "broker-b"} - {
+        first.queue.broker_name
+    }
 
 
 async def test_the_detector_asks_until_the_broker_answers(
