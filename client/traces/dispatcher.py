@@ -67,7 +67,10 @@ class TraceDispatcher:
 
     def append(self, item: TraceItem) -> None:
         """Have a trace sent, some time."""
-        if self._closing or not self._waiting.add(item, monotonic()):
+        if self._closing:
+            return
+        if not self._waiting.add(item, monotonic()):
+            self._complaints.tell("traces dropped, %d so far: too many wait", self.dropped)
             return
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="traces")
@@ -111,7 +114,7 @@ class TraceDispatcher:
             try:
                 await sender.start()
             except Exception as error:  # noqa: BLE001  as in `_send`
-                self._not_sent(sum(map(len, groups)), error)
+                self._not_sent(sum(map(_count, groups)), error)
                 return None
             self._sender = sender
         return self._sender
@@ -122,10 +125,14 @@ class TraceDispatcher:
         try:
             for message in trace_messages(items, topic):
                 await sender.send(message, timeout_ms=SEND_TIMEOUT_MS)
-            self.sent += len(items)
+            self.sent += _count(items)
         except Exception as error:  # noqa: BLE001  tracing is no reason for anything to end
-            self._not_sent(len(items), error)
+            self._not_sent(_count(items), error)
 
     def _not_sent(self, count: int, error: Exception) -> None:
         self.failed += count
         self._complaints.tell("traces not sent count=%d error=%s", count, error)
+
+
+def _count(items: list[TraceItem]) -> int:
+    return sum(len(item.traces) for item in items)

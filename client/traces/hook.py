@@ -94,10 +94,10 @@ class TraceHook(SendHook, ConsumeHook, EndTransactionHook, RecallHook):
         return topic.startswith(self._trace_topic)
 
     def _sent(self, context: SendContext) -> None:
-        result, message = context.result, context.messages[0]
-        if result is None or not result.trace_on or self._is_trace(message.topic):
+        result, message, kept = context.result, context.messages[0], context.kept.get(self)
+        if result is None or kept is None or not result.trace_on or self._is_trace(message.topic):
             return
-        began_ms, began_s = context.kept[self]
+        began_ms, began_s = kept
         region = result.region_id or DEFAULT_REGION
         single = len(context.messages) == 1
         trace = records.PubTrace(
@@ -105,7 +105,8 @@ class TraceHook(SendHook, ConsumeHook, EndTransactionHook, RecallHook):
             message_id=result.message_id, tags=message.tags if single else None,
             keys=_keys(message) if single else None, store_host=context.broker_address,
             body_bytes=sum(len(each.body) for each in context.messages),
-            cost_ms=round((monotonic() - began_s) * 1000), message_type=_type(message),
+            cost_ms=round((monotonic() - began_s) * 1000),
+            message_type=_type(message, half=context.half),
             offset_message_id=result.offset_message_id,
             succeeded=result.status is SendStatus.SEND_OK,
         )  # fmt: skip
@@ -165,10 +166,9 @@ def _region(message: ReceivedMessage) -> str:
     return message.properties.get(Property.MSG_REGION, DEFAULT_REGION)
 
 
-def _type(message: Message) -> int:
-    properties = message.properties
-    if message.delay_level or any(name in properties for name in _DELAYS):
-        return records.DELAY
-    if properties.get(Property.TRAN_MSG) == "true":
+def _type(message: Message, *, half: bool) -> int:
+    if half:
         return records.TRANS_HALF
+    if message.delay_level or any(name in message.properties for name in _DELAYS):
+        return records.DELAY
     return records.NORMAL

@@ -245,12 +245,17 @@ _READERS: Final[dict[str, Callable[[list[str]], Trace]]] = {
 }
 
 
+def without_separators(text: str) -> str:
+    """Return a text with blanks for the signs that end fields and records."""
+    return text.translate(_BLANKS)
+
+
 def _text(value: object) -> str:
     if value is None:
         return NULL
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value).translate(_BLANKS)
+    return without_separators(str(value))
 
 
 def _known(text: str) -> str | None:

@@ -5,13 +5,14 @@ import pytest
 from aerobee.client.traces.batches import (
     AGE_MAX_S,
     CHARS_MAX,
-    KEYS_CHARS_MAX,
+    KEYS_BYTES_MAX,
+    WAITING_CHARS_MAX,
     WAITING_MAX,
     TraceItem,
     WaitingTraces,
     trace_messages,
 )
-from aerobee.client.traces.records import SubBeforeTrace, decode_traces
+from aerobee.client.traces.records import PubTrace, SubBeforeTrace, Trace, decode_traces
 
 
 def item(number: int, topic: str = "t", region: str = "r", keys: str | None = None) -> TraceItem:
@@ -65,11 +66,11 @@ def test_what_there_is_no_room_for_is_dropped() -> None:
 def test_a_message_is_found_by_ids_and_keys() -> None:
     """Each once, in the order of the traces."""
     (message,) = trace_messages([item(1, keys="a b"), item(2, keys="a b"), item(3)], "traces")
-    assert message.topic == "traces" and message.keys == ["id-1", "a b", "id-2", "id-3"]
+    assert message.topic == "traces" and message.keys == ["id-1", "a", "b", "id-2", "id-3"]
     assert [each.message_id for each in decode_traces(message.body)] == ["id-1", "id-2", "id-3"]
 
 
-@pytest.mark.parametrize("keys_chars", [1, KEYS_CHARS_MAX // 3])
+@pytest.mark.parametrize("keys_chars", [1, KEYS_BYTES_MAX // 3])
 def test_no_message_is_too_large(keys_chars: int) -> None:
     """Bodies and keys stay below what one message may have; nothing is lost."""
     items = [item(number, keys="k" * keys_chars + str(number)) for number in range(20)]
@@ -78,6 +79,62 @@ def test_no_message_is_too_large(keys_chars: int) -> None:
     messages = list(trace_messages(items, "traces"))
     assert len(messages) > 5
     assert all(len(each.body) <= CHARS_MAX + 100 for each in messages)
-    assert all(len(" ".join(each.keys)) <= KEYS_CHARS_MAX + 100 for each in messages)
+    assert all(len(" ".join(each.keys)) <= KEYS_BYTES_MAX + 100 for each in messages)
     found = [each.message_id for message in messages for each in decode_traces(message.body)]
     assert found == [f"id-{number}" for number in range(20)]
+
+
+def pub(*ids: str) -> PubTrace:
+    """Return the trace of a batch that was sent."""
+    return PubTrace(
+        timestamp_ms=1, region="r", group="g", topic="t", message_id=",".join(ids), tags=None,
+        keys=None, store_host="h:1", body_bytes=1, cost_ms=1, message_type=0,
+        offset_message_id=None, succeeded=True,
+    )  # fmt: skip
+
+
+def before(number: int, keys: str) -> SubBeforeTrace:
+    """Return the trace of a message that is handled."""
+    (trace,) = item(number, keys=keys).traces
+    assert isinstance(trace, SubBeforeTrace)
+    return trace
+
+
+@pytest.mark.parametrize(
+    "traces",
+    [
+        tuple(before(number, f"key-{number}" * 4) for number in range(2_000)),
+        tuple(before(number, "ü字" * 2_000) for number in range(8)),
+        (pub(*(f"{number:032X}" for number in range(2_000))),),
+        (before(1, "word " * 10_000), before(2, "w" * 40_000)),
+        (before(1, "a\x01b\x02c \ud800"), before(2, "sound")),
+    ],
+    ids=["many", "not ascii", "batch", "long", "hostile"],
+)
+def test_whatever_is_traced_can_be_sent(traces: tuple[Trace, ...]) -> None:
+    """Of one call, too, and whatever its messages have for keys; nobody else's trace is lost."""
+    given = [TraceItem("t", "r", traces), item(7)]
+    messages = list(trace_messages(given, "traces"))
+    for message in messages:
+        message.wire_properties("0" * 32)
+        assert len(message.body) < 4 * CHARS_MAX
+    found = [each.message_id for message in messages for each in decode_traces(message.body)]
+    assert found == [each.message_id for each in traces] + ["id-7"]
+
+
+def test_a_batch_is_found_by_each_of_its_ids() -> None:
+    """And by all together, as RocketMQ's clients write it."""
+    (message,) = trace_messages([TraceItem("t", "r", (pub("A1", "A2"),))], "traces")
+    assert message.keys == ["A1,A2", "A1", "A2"]
+
+
+def test_what_waits_is_bounded_in_memory() -> None:
+    """By what it holds, not by its number alone; what is taken makes room."""
+    waiting, large = WaitingTraces(10), "k" * (WAITING_CHARS_MAX // 4)
+    assert [waiting.add(item(number, keys=large), 0.0) for number in range(4)] == [True] * 3 + [
+        False
+    ]
+    many = TraceItem("t", "r", tuple(before(number, large) for number in range(2)))
+    assert not waiting.add(many, 0.0) and waiting.dropped == 3
+    assert len(waiting.take(0.0, everything=True)) == 1
+    assert waiting.add(many, 0.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 from time import monotonic
 
@@ -13,6 +14,7 @@ from aerobee.client.traces import dispatcher as dispatching
 from aerobee.client.traces.batches import WAITING_MAX, TraceItem
 from aerobee.client.traces.dispatcher import TraceDispatcher
 from aerobee.client.traces.records import SubBeforeTrace, decode_traces
+from aerobee.remoting.complaints import TOLD_MAX
 from aerobee.remoting.errors import NotConnected
 
 
@@ -168,3 +170,15 @@ async def test_a_producer_that_does_not_start_is_tried_again() -> None:
     await until(lambda: ids(sender) == [2], what="the next one")
     await traces.close()
     assert (sender.starts, sender.closes) == (2, 1)
+
+
+async def test_what_is_dropped_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Not as often as it happens; whoever appends hears of nothing."""
+    traces = TraceDispatcher(lambda: Sender(_fail), "traces", 10)
+    with caplog.at_level(logging.INFO, logger=dispatching.__name__):
+        for number in range(WAITING_MAX + 50):
+            traces.append(item(number))
+    told = [each.getMessage() for each in caplog.records if "dropped" in each.getMessage()]
+    assert told[0] == "traces dropped, 1 so far: too many wait" and len(told) <= TOLD_MAX
+    assert traces.dropped == 50
+    await traces.close()

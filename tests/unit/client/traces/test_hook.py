@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from support.stand_ins.transacting import Answers
 from support.waiting import until
 
 from aerobee.client import (
@@ -16,6 +18,7 @@ from aerobee.client import (
     Producer,
     PushConsumer,
     ReceivedMessage,
+    TransactionProducer,
 )
 from aerobee.client.hooks import EndTransactionContext, RecallContext
 from aerobee.client.plain.traces import MessageTraces, read_traces
@@ -116,6 +119,29 @@ async def test_fates_of_transactions_and_recalls_are_written(tmp_path: Path) -> 
         (recalled,) = (await traces(cluster, "ID2")).recalls
         assert (recalled.group, recalled.topic, recalled.succeeded) == ("p", "t", True)
         assert not (await traces(cluster, "ID3")).transactions
+
+
+async def test_real_transactions_and_recalls_are_written(tmp_path: Path) -> None:
+    """A half is told as one, with its end; a recall with the region of its broker."""
+    settings = {"region_id": "north", "recall_message_enable": True}
+    async with EmbeddedCluster(root=tmp_path, broker_settings=settings) as cluster:
+        addresses = cluster.namesrv_addr
+        async with TransactionProducer(
+            "p", namesrv=addresses, client=TRACED, listener=Answers()
+        ) as producer:
+            async with producer.transaction(Message("t", b"x", keys="k")) as half:
+                pass
+            later = await producer.send(Message("t", b"y"), delay=timedelta(hours=1))
+            await producer.recall(later)
+        told = await traces(cluster, half.message_id)
+        (pub,), (ended,) = told.sent, told.transactions
+        assert (pub.message_type, pub.region) == (records.TRANS_HALF, "north")
+        assert (ended.state, ended.from_check) == ("COMMIT_MESSAGE", False)
+        assert (ended.keys, ended.transaction_id) == ("k", half.message_id)
+        told = await traces(cluster, later.message_id)
+        (pub,), (recalled,) = told.sent, told.recalls
+        assert (pub.message_type, recalled.succeeded) == (records.DELAY, True)
+        assert (recalled.group, recalled.topic, recalled.region) == ("p", "t", "north")
 
 
 async def test_a_cluster_without_traces_has_none(tmp_path: Path) -> None:
