@@ -12,6 +12,7 @@ from support.waiting import until
 
 from aerobee.client import TransactionProducer, TransactionSettings
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import Record
 
 COMMIT, ROLLBACK = SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK
@@ -26,20 +27,39 @@ def only_half(cluster: FakeCluster) -> tuple[FakeBroker, Record]:
 
 
 @pytest.mark.parametrize(
-    ("place", "expected", "orders"),
-    [("before the commit", ROLLBACK, 0), ("before the end", COMMIT, 1)],
+    ("place", "told", "answers"),
+    [
+        ("before the half", [], []),
+        ("reply lost", [], [ROLLBACK]),
+        ("before the rows", [], [ROLLBACK]),
+        ("between the rows", [], [ROLLBACK]),
+        ("behind the rows", [], [ROLLBACK]),
+        ("before the commit", [], [ROLLBACK]),
+        ("before the end", [], [COMMIT]),
+        ("end said", [COMMIT], []),
+        ("of the next order, between its rows", [COMMIT], [ROLLBACK]),
+        ("of the next order, before its end", [COMMIT], [ROLLBACK]),
+    ],
 )
 async def test_the_next_life_answers_for_the_last(
-    cluster: FakeCluster, tmp_path: Path, place: str, expected: int, orders: int
+    cluster: FakeCluster, tmp_path: Path, place: str, told: list[int], answers: list[int]
 ) -> None:
-    """Killed between the rows and their commit, or between the commit and the word to the broker.
+    """Killed between any two steps: what its broker has not heard, it asks whoever starts next.
 
-    The broker heard nothing; who starts next is asked, and says what the database says, as often
-    as it is asked.
+    That one says what the database says, as often as it is asked: an order has a message, and
+    what is no order has none.
     """
     await run_and_die(place, cluster.namesrv, tmp_path)
-    broker, record = only_half(cluster)
-    assert not ends(broker)
+    await until(lambda: not any(broker.connections for broker in cluster.brokers))
+    said = [end for broker in cluster.brokers for end in ends(broker)]
+    assert [end.commit_or_rollback for end in said] == told
+    known = {end.msg_id for end in said}
+    waiting = [
+        (broker, record)
+        for broker in cluster.brokers
+        for record in halves(broker, "orders")
+        if find_property(record.properties, "UNIQ_KEY") not in known
+    ]
     database = open_database(tmp_path)
     async with TransactionProducer(
         "orders-placing",
@@ -48,9 +68,13 @@ async def test_the_next_life_answers_for_the_last(
         settings=TransactionSettings(topics=("orders",)),
     ):
         for times in (1, 2):
-            ask(broker, record)
-            await until(lambda times=times: len(ends(broker)) == times)  # type: ignore[misc]
-    assert {end.commit_or_rollback for end in ends(broker)} == {expected}
+            for broker, record in waiting:
+                before = len(ends(broker))
+                ask(broker, record)
+                await until(lambda broker=broker, n=before: len(ends(broker)) > n)  # type: ignore[misc]
+                assert ends(broker)[-1].commit_or_rollback == answers[0], times
+    assert len(waiting) == len(answers)
+    orders = [*told, *answers].count(COMMIT)
     assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (orders,)
     database.close()
 
