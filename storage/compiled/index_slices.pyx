@@ -13,23 +13,33 @@ from posix.unistd cimport pread
 
 cdef extern from *:
     """
+    #include <string.h>
+    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    #define turned32(number) __builtin_bswap32(number)
+    #define turned64(number) __builtin_bswap64(number)
+    #else
+    #define turned32(number) (number)
+    #define turned64(number) (number)
+    #endif
     static inline uint32_t big32(const unsigned char *at) {
-        return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+        uint32_t number;
+        memcpy(&number, at, 4);
+        return turned32(number);
     }
     static inline uint64_t big64(const unsigned char *at) {
-        return (uint64_t)big32(at) << 32 | big32(at + 4);
+        uint64_t number;
+        memcpy(&number, at, 8);
+        return turned64(number);
     }
     static inline void put32(unsigned char *at, uint32_t number) {
-        at[0] = number >> 24; at[1] = number >> 16; at[2] = number >> 8; at[3] = number;
+        number = turned32(number);
+        memcpy(at, &number, 4);
     }
     static inline void put64(unsigned char *at, uint64_t number) {
-        put32(at, number >> 32); put32(at + 4, number);
+        number = turned64(number);
+        memcpy(at, &number, 8);
     }
-    #ifdef __GNUC__
     #define prefetch(at) __builtin_prefetch(at, 1)
-    #else
-    #define prefetch(at) ((void)0)
-    #endif
     """
     uint32_t big32(const uint8_t*) noexcept nogil
     uint64_t big64(const uint8_t*) noexcept nogil
@@ -64,10 +74,11 @@ cdef enum:
     ROLLED_BACK = 12  # of the sys flag
     SLOT_BYTES = 4
     SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
-    RING_KEYS = 16  # a power of 2: so many slots come from memory at a time
+    GROUP_KEYS = 64  # so many slots come from memory at a time
     KEYS_MAX = 1 << 14  # of a record, of whose properties 32,767 bytes are keys and spaces
 
 
+include "texts.pxi"
 include "keys.pxi"
 
 

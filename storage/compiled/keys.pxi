@@ -1,11 +1,6 @@
 """Records to keys, and keys to entries: what features/index/slices.py does for each record."""
 
 
-cdef struct Text:
-    const uint8_t* at
-    Py_ssize_t length
-
-
 cdef struct Table:
     uint8_t* slots
     uint8_t* dirty
@@ -16,52 +11,27 @@ cdef struct Table:
     int64_t* state
 
 
-cdef inline bint hashed(uint32_t* value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
-    """Go on with Java's hash over the UTF-16 units of some UTF-8; False where it is none."""
-    cdef uint32_t total = value[0]
-    cdef const uint8_t* end = at + length
-    cdef uint32_t point
-    cdef uint8_t byte
-    cdef int more
-    while at < end:
-        while end - at >= 4 and not (big32(at) & <uint32_t>0x80808080):
-            total = (
-                total * <uint32_t>923521 + at[0] * <uint32_t>29791
-                + at[1] * <uint32_t>961 + at[2] * <uint32_t>31 + at[3]
-            )
-            at += 4
-        if at == end:
-            break
-        byte = at[0]
-        if byte < 0x80:
-            total = total * 31 + byte
-            at += 1
-            continue
-        if byte < 0xC2 or byte > 0xF4:
-            return False
-        more = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-        if end - at <= more:
-            return False
-        point = byte & (0x3F >> more)
-        at += 1
-        while more:
-            if (at[0] & 0xC0) != 0x80:
-                return False
-            point = point << 6 | (at[0] & 0x3F)
-            at += 1
-            more -= 1
-        if byte >= 0xF0:
-            if point < 0x10000 or point > 0x10FFFF:
-                return False
-            point -= 0x10000
-            total = total * 31 + (0xD800 | point >> 10)
-            total = total * 31 + (0xDC00 | (point & 0x3FF))
-        else:
-            if byte >= 0xE0 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
-                return False
-            total = total * 31 + point
-    value[0] = total
-    return True
+cdef struct Waiting:
+    int32_t hash
+    uint32_t slot
+    int64_t stamp
+    int64_t which  # of the keys of its record
+    int64_t at  # where that stands
+
+
+cdef struct Group:  # of keys whose slots are on their way from memory
+    int count
+    Waiting waiting[GROUP_KEYS]
+
+
+cdef struct Topic:  # of the record before: most are followed by one of the same
+    Text name
+    uint32_t hash  # of its name and the sign behind it
+
+
+cdef struct Hashes:
+    int count
+    int32_t hash[KEYS_MAX]
 
 
 cdef inline int32_t positive(uint32_t value) noexcept nogil:
@@ -72,69 +42,95 @@ cdef inline int32_t positive(uint32_t value) noexcept nogil:
     return -signed_value if signed_value < 0 else signed_value
 
 
-cdef inline bint put(
-    Table* table, int32_t key_hash, int64_t slot, int64_t position, int64_t stamp
-) noexcept nogil:
-    """Add an entry; False where there is no room."""
+cdef bint put_group(Table* table, Group* group, int64_t base) noexcept nogil:
+    """Add the keys that wait; False where there is no room: the first one without stands first."""
     cdef int64_t* state = table.state
-    cdef int64_t count = state[COUNT], seconds
+    cdef int64_t count = state[COUNT], begin_ms = state[BEGIN_MS], end_ms = state[END_MS]
+    cdef int64_t room = min(state[COUNT_MAX], table.first + table.room)
+    cdef int64_t stamp = 0, seconds = 0, last_ms = -1, used = 0
     cdef int32_t previous
-    cdef uint8_t* entry
-    if count >= state[COUNT_MAX] or count - table.first >= table.room:
-        return False
-    previous = <int32_t>big32(table.slots + SLOT_BYTES * slot)
-    if previous <= 0 or previous >= count:
-        previous = 0
-        state[SLOTS_USED] += 1
-    if count <= 1:
-        state[BEGIN_MS] = stamp
-        state[BEGIN_POSITION] = position
-    seconds = 0
-    if state[BEGIN_MS] > 0 and stamp > state[BEGIN_MS]:
-        seconds = min((stamp - state[BEGIN_MS]) // 1000, <int64_t>INT32_MAX)
-    entry = table.entries + INDEX_ENTRY_BYTES * (count - table.first)
-    put32(entry, <uint32_t>key_hash)
-    put64(entry + INDEX_POSITION_AT, <uint64_t>position)
-    put32(entry + INDEX_SECONDS_AT, <uint32_t>seconds)
-    put32(entry + INDEX_PREVIOUS_AT, <uint32_t>previous)
-    put32(table.slots + SLOT_BYTES * slot, <uint32_t>count)
-    table.dirty[slot >> SLOT_PAGE_SHIFT] = 1
-    state[COUNT] = count + 1
-    state[END_POSITION] = position
-    if stamp > state[END_MS]:
-        state[END_MS] = stamp
-    return True
+    cdef uint8_t* slots = table.slots
+    cdef uint8_t* dirty = table.dirty
+    cdef uint8_t* entry = table.entries + INDEX_ENTRY_BYTES * (count - table.first)
+    cdef uint8_t* slot
+    cdef Waiting* key = &group.waiting[0]
+    cdef Waiting* end = key + group.count
+    while key < end and count < room:
+        stamp = key.stamp
+        if count <= 1:
+            begin_ms = state[BEGIN_MS] = stamp
+            state[BEGIN_POSITION] = base + key.at
+        if stamp != last_ms:
+            last_ms = stamp
+            seconds = 0
+            if begin_ms > 0 and stamp > begin_ms:
+                seconds = min((stamp - begin_ms) // 1000, <int64_t>INT32_MAX)
+            end_ms = max(end_ms, stamp)
+        slot = slots + SLOT_BYTES * <int64_t>key.slot
+        previous = <int32_t>big32(slot)
+        if previous <= 0 or previous >= count:
+            previous = 0
+            used += 1
+        put32(entry, <uint32_t>key.hash)
+        put64(entry + INDEX_POSITION_AT, <uint64_t>(base + key.at))
+        put32(entry + INDEX_SECONDS_AT, <uint32_t>seconds)
+        put32(entry + INDEX_PREVIOUS_AT, <uint32_t>previous)
+        put32(slot, <uint32_t>count)
+        dirty[key.slot >> SLOT_PAGE_SHIFT] = 1
+        entry += INDEX_ENTRY_BYTES
+        count += 1
+        key += 1
+    if key != &group.waiting[0]:
+        state[END_POSITION] = base + (key - 1).at
+    state[COUNT], state[END_MS] = count, end_ms
+    state[SLOTS_USED] += used
+    group.count = <int>(end - key)
+    if group.count:
+        group.waiting[0] = key[0]
+    return group.count == 0
+
+
+cdef inline void note_piece(
+    const uint8_t* piece, const uint8_t* end, Text* uniq, Text* keys, Text* tags
+) noexcept nogil:
+    """Note a property if it is one of three and not empty."""
+    cdef Py_ssize_t length = end - piece
+    if length > SHORT_NAME + 1 and piece[SHORT_NAME] == NAME_END:
+        if memcmp(piece, <const char*>b"KEYS", SHORT_NAME) == 0:
+            keys.at = piece + SHORT_NAME + 1
+            keys.length = length - SHORT_NAME - 1
+        elif memcmp(piece, <const char*>b"TAGS", SHORT_NAME) == 0:
+            tags.at = piece + SHORT_NAME + 1
+            tags.length = length - SHORT_NAME - 1
+    elif length > LONG_NAME + 1 and piece[LONG_NAME] == NAME_END:
+        if memcmp(piece, <const char*>b"UNIQ_KEY", LONG_NAME) == 0:
+            uniq.at = piece + LONG_NAME + 1
+            uniq.length = length - LONG_NAME - 1
 
 
 cdef inline void find_keys(
-    const uint8_t* piece, const uint8_t* end, Text* uniq, Text* keys, Text* tags
+    const uint8_t* properties, Py_ssize_t length, Text* uniq, Text* keys, Text* tags
 ) noexcept nogil:
     """Find three properties; of a repeated name the last value that is not empty counts."""
-    cdef const uint8_t* piece_end
-    cdef Py_ssize_t length
+    cdef const uint8_t* piece = properties
+    cdef const uint8_t* end = properties + length
+    cdef const uint8_t* at = properties + (length & (BLOCK_BYTES - 1)) - BLOCK_BYTES
+    cdef uint64_t ends = 0
+    uniq.at = keys.at = tags.at = properties
     uniq.length = keys.length = tags.length = 0
-    while piece < end:
-        piece_end = <const uint8_t*>memchr(piece, PIECE_END, end - piece)
-        if piece_end == NULL:
-            piece_end = end
-        length = piece_end - piece
-        if length > SHORT_NAME + 1 and piece[SHORT_NAME] == NAME_END:
-            if memcmp(piece, <const char*>b"KEYS", SHORT_NAME) == 0:
-                keys.at = piece + SHORT_NAME + 1
-                keys.length = length - SHORT_NAME - 1
-            elif memcmp(piece, <const char*>b"TAGS", SHORT_NAME) == 0:
-                tags.at = piece + SHORT_NAME + 1
-                tags.length = length - SHORT_NAME - 1
-        elif length > LONG_NAME + 1 and piece[LONG_NAME] == NAME_END:
-            if memcmp(piece, <const char*>b"UNIQ_KEY", LONG_NAME) == 0:
-                uniq.at = piece + LONG_NAME + 1
-                uniq.length = length - LONG_NAME - 1
-        piece = piece_end + 1
-
-
-cdef struct Hashes:
-    int count
-    int32_t hash[KEYS_MAX]
+    if at + BLOCK_BYTES != properties:
+        ends = ends_of_pieces(at) >> (properties - at) << (properties - at)
+    while True:
+        while ends:
+            note_piece(piece, at + first_bit(ends), uniq, keys, tags)
+            piece = at + first_bit(ends) + 1
+            ends &= ends - 1
+        at += BLOCK_BYTES
+        if at == end:
+            break
+        ends = ends_of_pieces(at)
+    if piece < end:
+        note_piece(piece, end, uniq, keys, tags)
 
 
 cdef inline bint note(
@@ -149,51 +145,45 @@ cdef inline bint note(
     return True
 
 
-cdef struct Waiting:
-    int32_t hash
-    int64_t slot
-    int64_t stamp
-    int64_t which  # of the keys of its record
-    Py_ssize_t at  # where that stands
-
-
-cdef struct Ring:  # of keys whose slots are on their way from memory
-    int64_t first
-    int64_t last
-    Waiting waiting[RING_KEYS]
-
-
-cdef inline bint put_first(Table* table, Ring* ring, int64_t base) noexcept nogil:
-    """Add the key that has waited longest; False where there is no room, and it goes on waiting."""
-    cdef Waiting* first = &ring.waiting[ring.first & (RING_KEYS - 1)]
-    if not put(table, first.hash, first.slot, base + first.at, first.stamp):
+cdef inline bint hash_topic(
+    Topic* last, const uint8_t* topic, Py_ssize_t length
+) noexcept nogil:
+    """Have `last` be a topic and its hash; False for what Python has to do."""
+    cdef uint32_t value = 0
+    if last.name.length == length and memcmp(last.name.at, topic, length) == 0:
+        return True
+    last.name.length = -1
+    if not hashed(&value, topic, length):
         return False
-    ring.first += 1
+    last.hash = value * 31 + <uint32_t>c'#'
+    last.name.at = topic
+    last.name.length = length
     return True
 
 
 cdef inline int put_keys(
-    Table* table, Ring* ring, const uint8_t* topic, Py_ssize_t topic_bytes,
+    Table* table, Group* group, Topic* last, const uint8_t* topic, Py_ssize_t topic_bytes,
     const uint8_t* properties, Py_ssize_t properties_bytes, int64_t base, Py_ssize_t at,
     int64_t stamp, int64_t which,
 ) noexcept nogil:
-    """Have the keys of a record wait, but the first `which`, and add those that have waited.
+    """Have the keys of a record wait, but the first `which`; add those that wait if they are many.
 
     Returns MORE, FULL where the first one that waits has no room, or ODD with none of this record.
     """
     cdef Text uniq, keys, tags
     cdef Hashes hashes
-    cdef Waiting* last
-    cdef uint32_t prefix = 0
+    cdef Waiting* key_of
+    cdef uint32_t prefix
     cdef const uint8_t* key
     cdef const uint8_t* key_end
     cdef const uint8_t* end
-    find_keys(properties, properties + properties_bytes, &uniq, &keys, &tags)
+    find_keys(properties, properties_bytes, &uniq, &keys, &tags)
+    if not (uniq.length or keys.length or tags.length):
+        return MORE
+    if not hash_topic(last, topic, topic_bytes):
+        return ODD
     hashes.count = 0
-    if uniq.length or keys.length or tags.length:
-        if not hashed(&prefix, topic, topic_bytes):
-            return ODD
-        prefix = prefix * 31 + <uint32_t>c'#'
+    prefix = last.hash
     if uniq.length and not note(&hashes, prefix, uniq.at, uniq.length):
         return ODD
     if keys.length:
@@ -211,17 +201,17 @@ cdef inline int put_keys(
         if not note(&hashes, prefix, tags.at, tags.length):
             return ODD
     while which < hashes.count:
-        last = &ring.waiting[ring.last & (RING_KEYS - 1)]
-        last.hash = hashes.hash[which]
-        last.slot = <uint32_t>last.hash % <uint32_t>table.count_slots
-        prefetch(table.slots + SLOT_BYTES * last.slot)
-        last.stamp = stamp
-        last.which = which
-        last.at = at
-        ring.last += 1
-        which += 1
-        if ring.last - ring.first == RING_KEYS and not put_first(table, ring, base):
+        if group.count == GROUP_KEYS and not put_group(table, group, base):
             return FULL
+        key_of = &group.waiting[group.count]
+        key_of.hash = hashes.hash[which]
+        key_of.slot = <uint32_t>key_of.hash % <uint32_t>table.count_slots
+        prefetch(table.slots + SLOT_BYTES * <int64_t>key_of.slot)
+        key_of.stamp = stamp
+        key_of.which = which
+        key_of.at = at
+        group.count += 1
+        which += 1
     return MORE
 
 
@@ -234,10 +224,12 @@ cdef int take_records(
     cdef int64_t body, topic_at, topic, properties, stamp, size
     cdef Py_ssize_t head_bytes, at = place[0]
     cdef int64_t skip = done[0]
-    cdef Ring ring
+    cdef Group group
+    cdef Topic last
     cdef uint32_t magic
     cdef int why = MORE, kind, prefix
-    ring.first = ring.last = 0
+    group.count = 0
+    last.name.length = -1
     while True:
         if at > length - <Py_ssize_t>RECORD_BYTES_MIN:
             break
@@ -277,19 +269,17 @@ cdef int take_records(
         if (record[SYS_FLAG_LAST_AT] & ROLLED_BACK) != ROLLED_BACK:
             stamp = <int64_t>big64(record + STORE_TIMESTAMP_AT + HOST_V6_MORE_BYTES * (kind & 1))
             why = put_keys(
-                table, &ring, record + topic_at, topic, record + topic_at + topic + 2,
+                table, &group, &last, record + topic_at, topic, record + topic_at + topic + 2,
                 properties, base, at, stamp, skip,
             )
             if why != MORE:
                 break
         skip = 0
         at += size
-    while ring.first != ring.last and put_first(table, &ring, base):
-        pass
-    if ring.first != ring.last:
+    if group.count and not put_group(table, &group, base):
         why = FULL
-        at = ring.waiting[ring.first & (RING_KEYS - 1)].at
-        skip = ring.waiting[ring.first & (RING_KEYS - 1)].which
+        at = group.waiting[0].at
+        skip = group.waiting[0].which
     place[0] = at
     done[0] = skip
     return why

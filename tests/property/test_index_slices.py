@@ -15,12 +15,15 @@ from aerobee.storage.features.index import slices
 
 compiled = pytest.importorskip("aerobee.storage.compiled.index_slices")
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), max_size=20) | st.text(
+    "aZ#0", max_size=90
+)
 HOSTS = st.sampled_from([("10.0.0.1", 4000), ("2001:db8::1", 10911)])
 RAW = st.one_of(
     st.builds(properties, TEXT, TEXT, TEXT).map(lambda raw: raw[:2000]),
     st.lists(
         st.sampled_from([b"UNIQ_KEY\x01a", b"KEYS\x01a  b c ", b"TAGS\x01", b"KEYS\x01\xff\xc3(",
+                         b"KEYS\x01" + b"ab c " * 50, b"WAIT\x01" + b"x" * 70,
                          b"\x01x", b"", b"TAGS\x01\xed\xa0\x80", b"UNIQ_KEY\x01\xf4\x90\x80\x80"])
     ).map(b"\x02".join),
 )  # fmt: skip
@@ -69,7 +72,7 @@ class Tables:
         return all(map(np.array_equal, self.all, other.all))
 
 
-@given(RECORDS, FLIPS, st.integers(0, 60), st.integers(1, 40), st.integers(0, 3))
+@given(RECORDS, FLIPS, st.integers(0, 250), st.integers(1, 250), st.integers(0, 110))
 @settings(deadline=None, max_examples=examples(60))
 def test_records_give_the_same_entries(
     records: list[Record],
@@ -101,7 +104,7 @@ def test_entries_are_linked_and_unlinked_alike(
     records: list[Record], flips: list[tuple[float, int]], log_end: int
 ) -> None:
     """The same number of them counts as sound, and slots lead to the same ones."""
-    made = Tables(200, 200)
+    made = Tables(700, 700)
     slices.index_records(data := bytes(log_of(records, 0)), 0, len(data), 0, 0, *made.all)
     entries = bytearray(made.entries.tobytes()[: 20 * (int(made.state[5]) - 1)])
     for place, bits in flips:
@@ -123,7 +126,7 @@ def test_chains_are_followed_alike(
     records: list[Record], flips: list[tuple[float, int]], start: int, walked: int, room: int
 ) -> None:
     """With numbers that lead anywhere; both end."""
-    made = Tables(200, 200)
+    made = Tables(700, 700)
     slices.index_records(data := bytes(log_of(records, 0)), 0, len(data), 0, 0, *made.all)
     count = int(made.state[5])
     entries = bytearray(made.entries.tobytes()[: 20 * (count - 1)])

@@ -1,5 +1,7 @@
 """The index of message keys as a feature: what follows the log, and who asks it."""
 
+import asyncio
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -15,6 +17,11 @@ from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 
 FOLLOW_INTERVAL_S: Final = 0.05
+"""So long at most after a message was stored its keys may wait for the thread."""
+FOLLOW_BYTES: Final = 4 << 20
+"""Of the log: so much is handed over earlier, while the caches of the CPUs still have it."""
+EXPIRY_INTERVAL_S: Final = 10.0
+"""How often an index hears what retention has removed from a log that does not grow."""
 
 
 class MessageIndex(Feature):
@@ -26,12 +33,14 @@ class MessageIndex(Feature):
     def __init__(self, parts: Parts) -> None:
         store, settings = parts.writing.store, parts.live.current
         self._store = store
+        self._log = store.commit_log
+        self._timer: asyncio.TimerHandle | None = None
         shape = IndexShape(settings.max_hash_slot_num, settings.max_index_num)
         self.indexer = Indexer(store.files, store.settings.root, shape)
         self.indexer.on_sealed = store.checkpoints.index_sealed
-        self.indexing = Indexing(self.indexer, store.commit_log.snapshot(), clean=not store.aborted)
+        self.indexing = Indexing(self.indexer, self._log.snapshot(), clean=not store.aborted)
         self.questions = Questions(parts.live, store, parts.cold, self.indexer, self.indexing)
-        self.questions.offer = self._follow
+        self.questions.offer = self._offer
         self.answers = Routes("index")
         self.answers.on(RequestCode.QUERY_MESSAGE, QueryMessageRequest)(self.questions.query)
 
@@ -44,15 +53,24 @@ class MessageIndex(Feature):
             return
         self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()
+        self._call_later = asyncio.get_running_loop().call_later
+        self._log.on_reached = self._reached
+        self._settled()
+
+    async def stop(self) -> None:
+        """Hear no more of commits; what is left is indexed when the store closes."""
+        self._log.reach_at = sys.maxsize
+        if self._timer is not None:
+            self._timer.cancel()
 
     def close(self) -> OSError | None:
         """End, where the store could not be closed as it should be."""
-        self.indexing.stop(self._store.commit_log.snapshot())
+        self.indexing.stop(self._log.snapshot())
         return None
 
     def background(self) -> Iterable[Work]:
-        """Tell the index now and then how far the log is."""
-        return (Work("message index", self._follow, FOLLOW_INTERVAL_S),)
+        """Have files go with the log."""
+        return () if self._store.read_only else (Work("message index", self._offer, EXPIRY_INTERVAL_S),)
 
     @property
     def metric_help(self) -> Mapping[str, str]:
@@ -91,12 +109,26 @@ class MessageIndex(Feature):
         }
         return {"index": index}
 
-    def _follow(self) -> None:
-        self.indexing.offer(self._store.commit_log.snapshot())
+    def _offer(self) -> None:
+        self.indexing.offer(self._log.snapshot())
+
+    def _reached(self) -> None:
+        """Follow in a moment where nothing waits, else at once: what waits has become much."""
+        self._log.reach_at = self._log.committed + FOLLOW_BYTES
+        if self._timer is None:
+            self._timer = self._call_later(FOLLOW_INTERVAL_S, self._settled)
+        else:
+            self._offer()
+
+    def _settled(self) -> None:
+        """Hand over what waits, and hear of the next commit; an idle broker has none."""
+        self._timer = None
+        self._offer()
+        self._log.reach_at = self._log.committed
 
     def _finish(self) -> None:
         """Index the rest before the store's last proof, which says until when it is on the disk."""
-        self.indexing.stop(self._store.commit_log.snapshot())
+        self.indexing.stop(self._log.snapshot())
         self._store.checkpoints.index_sealed(self.indexing.ended_ms)
 
 

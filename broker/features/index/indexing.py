@@ -117,8 +117,7 @@ class Indexing:
                 break
             with self._wanted:
                 if not self._stopping and self._offered is log_now:
-                    wait_s = RETRY_INTERVAL_S if self.error else SYNC_INTERVAL_S / 2
-                    self._wanted.wait(wait_s)
+                    self._wanted.wait(self._rest_s())
                     if self.error and not self._stopping:  # offers come faster than a disk mends
                         self._wanted.wait_for(lambda: self._stopping, RETRY_INTERVAL_S)
         self._end()
@@ -158,6 +157,12 @@ class Indexing:
         if not self._stopping:
             time.sleep((time.thread_time() - began_s) * (PYTHON_SHARE - 1))
         return more
+
+    def _rest_s(self) -> float | None:
+        """For how long nothing is to be done but for an offer; None: for ever."""
+        if self.error:
+            return RETRY_INTERVAL_S
+        return SYNC_INTERVAL_S / 2 if self._indexer.position != self._synced_at else None
 
     def _sync_if_due(self, log_now: LogSnapshot) -> None:
         position = self._indexer.position
