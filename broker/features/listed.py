@@ -31,10 +31,12 @@ FEATURES: Final = (
         "aerobee.broker.features.transactions.feature",
         lambda settings: settings.transaction_enable,
     ),
-    Listed("aerobee.broker.features.light_queues.feature", lambda settings: settings.light_queues),
     Listed("aerobee.broker.features.batch_queues.feature", lambda settings: True),  # as RocketMQ
     Listed("aerobee.broker.features.delays.feature", lambda settings: settings.delays_messages),
     Listed("aerobee.broker.features.timers.feature", lambda settings: settings.timer_wheel_enable),
+    Listed(  # after them: what waits gets its entries when it is delivered
+        "aerobee.broker.features.light_queues.feature", lambda settings: settings.light_queues
+    ),
     Listed("aerobee.broker.features.index.feature", lambda settings: settings.message_index_enable),
     Listed("aerobee.broker.features.dedup.feature", lambda settings: settings.stores_retries_once),
     Listed(

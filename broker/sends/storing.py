@@ -83,13 +83,15 @@ class Storing:
         later by its place, and RequestError for properties that cannot be.
         """
         properties.pop(DELIVERED_PROPERTY, None)  # ours alone: recovery believes it
+        light = self._appender.light
+        light_bytes = light.check(properties, topic) if light is not None else 0
         elsewhere, now_ms = None, self.now_ms()
         for placer in self._placers:
             if elsewhere := placer.elsewhere(properties, topic, queue_id, now_ms):
                 break
         text = join_properties(properties)
         encoded = text.encode("utf-8", "replace")
-        require_room(len(encoded), elsewhere.spare_bytes if elsewhere else 0)
+        require_room(len(encoded), light_bytes + (elsewhere.spare_bytes if elsewhere else 0))
         if elsewhere:
             messages: list[Message] = [(flag, body, encoded, elsewhere.tags_code)]
             return Placed(

@@ -1,11 +1,13 @@
 """Putting messages into the log from anywhere but the fast path of single sends."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from aerobee.broker.writing.placing import LightPlacer
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import TagHashes
 from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.message.layout import AROUND_BYTES
+from aerobee.remoting.message.properties import Property
 from aerobee.storage.store import MessageStore
 
 Message: TypeAlias = tuple[int, bytes | memoryview, bytes, int]
@@ -15,6 +17,9 @@ The properties end with their separator. A plain tuple, because a batch makes ma
 """
 
 
+_FOR_LIGHT_QUEUES: Final = Property.INNER_MULTI_DISPATCH.encode() + b"\x01"
+
+
 class Appender:
     """Appends one request's messages to one queue, all or none."""
 
@@ -22,6 +27,7 @@ class Appender:
         self._log = store.commit_log
         self._tick = tick
         self.tag_hashes = TagHashes()
+        self.light: LightPlacer | None = None  # where there are light queues
 
     def append(
         self,
@@ -58,7 +64,17 @@ class Appender:
     ) -> int:
         """Append a message that was acknowledged before; return its position.
 
-        `maxMessageSize` may have become smaller since: it is for what is sent.
+        `maxMessageSize` may have become smaller since: it is for what is sent. One that names light
+        queues gets its entries in them now.
         """
-        self._log.body_bytes_max = max(self._log.body_bytes_max, len(message[1]))
-        return self.append(queue, sys_flag, born_timestamp, stamp, [message])[0]
+        flag, body, properties, tags_code = message
+        self._log.body_bytes_max = max(self._log.body_bytes_max, len(body))
+        entries = None
+        if self.light is not None and _FOR_LIGHT_QUEUES in properties:
+            entries = self.light.entries(queue, properties, tags_code)
+        if entries is None:
+            return self.append(queue, sys_flag, born_timestamp, stamp, [message])[0]
+        message = (flag, body, entries.properties, tags_code)
+        position = self.append(queue, sys_flag, born_timestamp, stamp, [message])[0]
+        entries.appended()
+        return position

@@ -86,8 +86,26 @@ class Placer(Protocol):
         """
 
 
+class LightEntries(msgspec.Struct, frozen=True):
+    """The properties that a message for light queues is stored with; `appended` is called then."""
+
+    properties: bytes
+    appended: Callable[[], None]
+
+
 class LightPlacer(Placer, Protocol):
     """Puts entries of messages into the light queues that they name."""
 
-    def names(self, properties: Mapping[str, str]) -> list[str]:
-        """Return the light queues that a message names; RequestError where that cannot be."""
+    def check(self, properties: dict[str, str], topic: str) -> int:
+        """Check what a message that is sent says of light queues, before it may be put aside.
+
+        Returns how many bytes must be left free among its properties, for what it gets when it is
+        stored in its topic. RequestError where it names what cannot be.
+        """
+
+    def entries(self, queue: TopicQueue, properties: bytes, tags_code: int) -> LightEntries | None:
+        """Return the entries of a message that was acknowledged before; None: it gets none.
+
+        It names light queues. What cannot be filled is left out, and logged. Raises StoreError,
+        having done nothing, while a queue takes no entry.
+        """

@@ -25,7 +25,7 @@ class LightQueues(Feature):
             topics.is_listed,
             lambda: self._live.current.max_lmq_consume_queue_num,
         )
-        self.placer = parts.writing.light = self._dispatching
+        self.placer = parts.writing.appender.light = self._dispatching
         topics.serves_light = self._dispatching.has_room
         self._offsets = LightOffsetsFile(parts.tables.offsets, parts.live.current.config_dir)
         self.files = (self._offsets.file,)
@@ -50,12 +50,15 @@ class LightQueues(Feature):
         return {
             "aerobee_light_queues": "Light queues (LMQ) that there are",
             "aerobee_light_entries_total": "Entries that messages got in light queues",
+            "aerobee_light_entries_left_out_total": "Entries that messages that had waited did not"
+            " get, as their light queue cannot be by now",
         }
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many queues there are, and how much went into them."""
         yield Sample("aerobee_light_queues", self._dispatching.count)
         yield Sample("aerobee_light_entries_total", self._dispatching.dispatched)
+        yield Sample("aerobee_light_entries_left_out_total", self._dispatching.left_out)
 
     def _end_of(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)

@@ -26,7 +26,7 @@ from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.transactions import EndTransactionRequest
-from aerobee.remoting.message.properties import Property, join_properties, parse_properties
+from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.record import Host, Record, decode_record, host_bytes
 from aerobee.remoting.net.routes import Outcome, Reply, Request
 from aerobee.remoting.words import HALF_TOPIC
@@ -51,7 +51,6 @@ class Endings:
         ops: OpMessages,
     ) -> None:
         self._live = live
-        self._writing = writing
         self._store = writing.store
         self._queues = writing.queues
         self._appender = writing.appender
@@ -221,15 +220,8 @@ class Endings:
     def _commit(self, record: Record) -> None:
         """Append the message to its own queue."""
         try:
-            properties = parse_properties(record.properties)
-            topic, queue_id = destination(properties)
+            topic, queue_id = destination(parse_properties(record.properties))
             text = committed_text(record.properties)
-            light = None
-            if self._writing.light is not None and Property.INNER_MULTI_DISPATCH in properties:
-                properties = parse_properties(text)
-                now_ms = self.clock.now_ms()
-                light = self._writing.light.elsewhere(properties, topic, queue_id, now_ms)
-                text = join_properties(properties).encode("utf-8", "replace")
             tags_code = self._appender.tag_hashes.of(str(text, "utf-8", "replace"))
             stamp = _stamp(record.born_host, record.store_host)
             self._appender.append_again(
@@ -239,8 +231,6 @@ class Endings:
                 stamp.at(self.clock.now_ms(), record.reconsume_times, record.position),
                 (record.flag, record.body, text, tags_code),
             )
-            if light is not None:
-                light.appended()
         except LogBusy:
             raise
         except (ValueError, MessageTooLarge) as error:

@@ -33,7 +33,6 @@ class HalfPlacer:
 
     def __init__(self, live: Live, writing: Writing, halves: OpenHalves, clock: Clocks) -> None:
         self._live = live
-        self._writing = writing
         self._store = writing.store
         self._queues = writing.queues
         self._tag_hashes = writing.appender.tag_hashes
@@ -58,8 +57,6 @@ class HalfPlacer:
                 ResponseCode.SYSTEM_BUSY,
                 f"{len(self._halves)} transactions are open, which openTransactionsMax allows",
             )
-        if self._writing.light is not None:
-            self._writing.light.names(properties)  # now, and not when it is committed
         make_half(properties, topic, queue_id)
         queue = self._queues.get(HALF_TOPIC, QUEUE_ID)
         return Elsewhere(
