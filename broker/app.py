@@ -141,7 +141,7 @@ class Broker:
         pulls = Pulling(live, writing, tables, cold, health)
         consumers = Consumers(live, tables, writing.queues, pulls.holds, background)
         parts = Parts(live, writing, cold, health, consumers.members, tables)
-        features = self.features.make(live, parts)
+        features = self.features.make(live, parts, tables.topics)
         retries = Retries(
             tables.topics, tables.groups, self.settings.delay_levels_ms,
             consumers.locks.is_ordered, health.metrics.dead_letter,
@@ -166,7 +166,7 @@ class Broker:
         tables.topics.on_changed.append(lambda config: writing.queues.forget_checks())
         self.rooms += (
             tables, calls, writing, front, cluster, consumers, pulls, cold, *features,
-            front.lateness, health, background, *self._doors.make(live, context),
+            front.lateness, health, background, *self._doors.make(live, context, tables.topics),
         )  # fmt: skip
         health.watch(self.rooms, writing.queues.used)
         families = (*FAMILIES, *(room.answers for room in self.rooms if room.answers is not None))

@@ -33,6 +33,7 @@ INDEX: Final = "index"  # files of keys, named by the time at which they were ma
 INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
 EXPIRED: Final = "aerobee.expired"  # ours: where topics begin whose messages go before the log
 LIGHT: Final = "aerobee.light"  # ours: there once light queues have been filled
+COMPACTION: Final = "compaction"  # all of compaction topics
 COMPACTION_LOG: Final = "compaction/compactionLog"  # RocketMQ's copies of compaction topics
 COMPACTION_QUEUE: Final = "compaction/compactionCq"  # ... and where in them their records are
 COMPACTED: Final = "compaction/position-checkpoint"  # up to which offsets rounds have come

@@ -10,6 +10,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.placing import Placer
+from aerobee.remoting.bodies import TopicConfig
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -21,6 +22,7 @@ class Parts(msgspec.Struct, frozen=True):
     health: Health
     members: Members
     tables: Tables
+    asking: TopicConfig | None = None  # the topic for which it is made in a broker that serves
 
 
 class Feature(Room):

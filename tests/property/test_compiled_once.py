@@ -43,9 +43,12 @@ def twins() -> Iterator[TwinBrokers]:
 
 def watch(broker: Broker, seconds: str) -> None:
     """Let topic T store a retry once, and forget what it knew."""
-    dedup, topics = broker.features.find(Dedup), broker.context.tables.topics
+    topics = broker.context.tables.topics
     config = topics.get("T")
-    assert dedup is not None and config is not None
+    assert config is not None
+    topics.update(config, {"+aerobee.dedup.seconds": seconds})  # the first one makes the feature
+    dedup = broker.features.find(Dedup)
+    assert dedup is not None
     dedup.firsts.now_ms = broker.context.sends.storing.now_ms
     for value in ("0", seconds):
         topics.update(config, {"+aerobee.dedup.seconds": value})

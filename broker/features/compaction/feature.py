@@ -34,7 +34,12 @@ class Compaction(Feature):
         settings = parts.live.current
         self._store = store = parts.writing.store
         self._topics = parts.tables.topics
-        self._kept = {each.topic_name for each in self._topics if is_compacted(each)}
+        asking = parts.asking
+        self._kept = {
+            each.topic_name
+            for each in self._topics
+            if is_compacted(each) and (asking is None or each.topic_name != asking.topic_name)
+        }
         self._leaving: dict[str, asyncio.Future[None]] = {}  # topics whose copies are being removed
         self._refused: dict[
             str, Exception
@@ -64,6 +69,8 @@ class Compaction(Feature):
         parts.cold.views.use(self)
         self._topics.on_changed.append(self._topic_changed)
         self._topics.on_deleted.append(self._topic_deleted)
+        if asking is not None:
+            self._topic_changed(asking)
 
     @property
     def topics(self) -> Collection[str]:

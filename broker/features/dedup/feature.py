@@ -35,6 +35,8 @@ class Dedup(Feature):
         topics.on_changed.append(self.firsts.follow)
         topics.on_deleted.append(lambda config: self.firsts.forget_topic(config.topic_name))
         writing.firsts = self.firsts
+        if parts.asking is not None:  # what comes from now on counts
+            self.firsts.begin()
 
     def close(self) -> OSError | None:
         """Write the snapshot, unless it is not known yet what the log has."""

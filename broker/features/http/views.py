@@ -8,6 +8,7 @@
 /api/groups[/NAME]   groups; one with its members and how far it is behind
 """
 
+from socket import socket
 from typing import Any, Final
 
 import msgspec
@@ -23,10 +24,10 @@ PAGE_DEFAULT: Final = 1000
 PAGE_MAX: Final = 10_000
 
 
-async def start(
-    context: Context, host: str, port: int, request_bytes_max: int, stop_timeout_s: float
+async def make_runner(
+    context: Context, request_bytes_max: int, stop_timeout_s: float
 ) -> web.AppRunner:
-    """Bind and serve; OSError where the port is taken."""
+    """Return what answers, not listening yet."""
     app = web.Application(client_max_size=request_bytes_max)
     app[CONTEXT] = context
     app.router.add_get("/healthz", healthz)
@@ -41,12 +42,12 @@ async def start(
         app, access_log=None, handle_signals=False, shutdown_timeout=stop_timeout_s
     )
     await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except BaseException:
-        await runner.cleanup()
-        raise
     return runner
+
+
+async def serve(runner: web.AppRunner, listening: socket, waiting_max: int) -> None:
+    """Serve those who come to a socket, and who wait there already."""
+    await web.SockSite(runner, listening, backlog=waiting_max).start()
 
 
 async def healthz(request: web.Request) -> web.Response:

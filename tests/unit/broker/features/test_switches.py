@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from support.features.dedup import topic_command
 from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, running_broker, send_command
 from support.waiting import until
 
+from aerobee.broker.app import Broker
 from aerobee.broker.features.delays.feature import Delays
 from aerobee.broker.features.http import exposition
 from aerobee.broker.processors.runtime_info import runtime_info
+from aerobee.broker.room import Room
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.message.record import iter_records
@@ -37,8 +40,6 @@ asyncio.run(main(Path(sys.argv[1]), **dict(each.split("=") for each in sys.argv[
 
 
 SWITCHES: Final = {
-    "compaction": "enableCompaction=false",
-    "dedup": "dedupEntriesMax=0",
     "delays": "messageDelayLevel=",
     "index": "messageIndexEnable=false",
     "replies": "replyPushesMax=0",
@@ -52,6 +53,11 @@ WISHES: Final = {
     "light_queues": ["enableLmq=true", "enableMultiDispatch=true"],
 }
 """What switches on the others."""
+ASKED: Final = {
+    "compaction": ("cleanup.policy=COMPACTION", "enableCompaction=false"),
+    "dedup": ("aerobee.dedup.seconds=60", "dedupEntriesMax=0"),
+}
+"""The attribute of a topic that asks for each of those that wait for one, and what forbids it."""
 ALWAYS: Final = {"batch_queues"}
 """What an attribute of each topic switches on, which stands in its files: no setting is asked."""
 
@@ -70,6 +76,32 @@ def test_what_is_switched_off_is_not_imported(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     rooms = sorted({*SWITCHES, *on, *ALWAYS} - set(off))
     assert done.stdout.strip() == " ".join(rooms), done.stderr
+
+
+@pytest.mark.parametrize("room", [*ASKED])
+async def test_what_topics_ask_for_is_made_when_the_first_one_does(
+    tmp_path: Path, room: str
+) -> None:
+    """In a broker that serves, and at the next start; not where it is switched off."""
+    attribute, off = ASKED[room]
+
+    def made(broker: Broker) -> list[Room]:
+        module = f"aerobee.broker.features.{room}.feature"
+        return [each for each in broker.rooms if type(each).__module__ == module]
+
+    async with (
+        running_broker(tmp_path) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(topic_command("plain"))).code == 0
+        assert not made(broker)
+        for topic in ("T", "U"):
+            assert (await peer.request(topic_command(topic, f"+{attribute}"))).code == 0
+        assert len(made(broker)) == 1
+    async with running_broker(tmp_path, **dict([off.split("=")])) as broker:
+        assert not made(broker)
+    async with running_broker(tmp_path) as broker:
+        assert len(made(broker)) == 1
 
 
 async def test_a_broker_without_delays_refuses_and_counts_none(tmp_path: Path) -> None:
