@@ -22,7 +22,9 @@ STEP_BYTES: Final = 1 << 20
 DOUBTED: Final = 1
 """As `magic` of a slot, which RocketMQ does not use: not all that waits there is in its chain."""
 
+PAGE_BYTES: Final = 4096
 _EMPTY: Final = bytes(SLOT_BYTES)
+_EMPTY_PAGE: Final = bytes(PAGE_BYTES)
 
 
 class Wheel:
@@ -127,11 +129,14 @@ class Wheel:
             data = self._read(at, STEP_BYTES)
             if not data:
                 return
-            if any(data):
-                for place in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
+            for page in range(0, len(data), PAGE_BYTES):
+                if data[page : page + PAGE_BYTES] == _EMPTY_PAGE:  # a file that was copied is dense
+                    continue
+                for place in range(page, min(page + PAGE_BYTES, len(data)), SLOT_BYTES):
                     slot = data[place : place + SLOT_BYTES]
                     index = (at + place) // SLOT_BYTES
-                    if slot != _EMPTY and index not in self._changed:
+                    whole = len(slot) == SLOT_BYTES
+                    if whole and slot != _EMPTY and index not in self._changed:
                         yield index, slot
             at += len(data)
 
