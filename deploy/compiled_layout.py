@@ -29,6 +29,7 @@ NUMBERS: Final = {
     "POSITION_AT": layout.POSITION_AT,
     "SYS_FLAG_LAST_AT": RECORD.behind("sys_flag") - 1,
     "HOST_BITS_SHIFT": layout.BORN_HOST_V6_BIT.bit_length() - 1,
+    "WRAPPED": layout.WRAPPED,
     "HOST_V4_BYTES": layout.HOST_V4_BYTES,
     "HOST_V6_MORE_BYTES": layout.HOST_V6_BYTES - layout.HOST_V4_BYTES,
     "BODY_LENGTH_BYTES": layout.BODY_LENGTH_BYTES,

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.errors import CorruptRecord, system_error
-from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
+from aerobee.remoting.errors import CorruptRecord, RequestError, system_error
+from aerobee.remoting.message.batch import split_batch
+from aerobee.remoting.message.compression import decompress
+from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE, WRAPPED
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import BLANK, Record, decode_record
 from aerobee.storage.disk.files import Files
@@ -58,6 +60,8 @@ from aerobee.storage.recovery.batch_units.units import units_of as batch_units_o
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20
+COMPRESSED: Final = 1  # a bit of the sys flag
+UNPACKED_BYTES_MAX: Final = 64 << 20  # of a batch that is shown message by message
 
 
 class NotAStoreFile(Exception):
@@ -108,7 +112,7 @@ def dump(path: Path) -> Iterator[str]:
 
 
 def dump_log(path: Path) -> Iterator[str]:
-    """Print each record on a line."""
+    """Print each record on a line, and below one that holds a batch each of its messages."""
     base, position = int(path.name), 0
     with path.open("rb") as file:
         while True:
@@ -116,16 +120,14 @@ def dump_log(path: Path) -> Iterator[str]:
             chunk = file.read(CHUNK_BYTES)
             at = 0
             while (size := _record_size(chunk, at)) > 0 and at + size <= len(chunk):
-                if (line := _log_line(chunk, at, base + position + at)) is None:
-                    return
-                yield line
+                yield from _log_lines(chunk, at, base + position + at)
                 at += size
             if at == 0:
                 if size > len(chunk) == CHUNK_BYTES:  # one record larger than the chunk
                     file.seek(position)
                     chunk = file.read(min(size, 1 << 30))
-                    if len(chunk) == size and (line := _log_line(chunk, 0, base + position)):
-                        yield line
+                    if len(chunk) == size:
+                        yield from _log_lines(chunk, 0, base + position)
                         position += size
                         continue
                 yield from _log_end(chunk, base + position)
@@ -149,10 +151,29 @@ def _record_size(chunk: bytes, at: int) -> int:
     return 0 if magic in (0, BLANK_MAGIC) else int(size)
 
 
-def _log_line(chunk: bytes, at: int, position: int) -> str | None:
+def _log_lines(chunk: bytes, at: int, position: int) -> Iterator[str]:
     record = decode_record(chunk, at)
     warning = "" if record.position == position else f" WRONG POSITION {record.position}"
-    return _record_line(record, position) + warning
+    yield _record_line(record, position) + warning
+    if record.sys_flag & WRAPPED == WRAPPED:
+        yield from _batch_lines(record)
+
+
+def _batch_lines(record: Record) -> Iterator[str]:
+    """The messages of a batch as a consumer gets them."""
+    try:
+        body = record.body
+        if record.sys_flag & COMPRESSED:
+            body = decompress(body, record.sys_flag, bytes_max=UNPACKED_BYTES_MAX)
+        messages = split_batch(body)
+    except (CorruptRecord, RequestError) as error:
+        yield f"{'':>14}  {error}"
+        return
+    for offset, message in enumerate(messages, record.queue_offset):
+        yield (
+            f"{'':>14}  offset {offset} flag {message.flag}"
+            f" [{_shown(message.properties)}] {_body(message.body)}"
+        )
 
 
 def _log_end(chunk: bytes, position: int) -> Iterator[str]:
@@ -169,16 +190,22 @@ def _log_end(chunk: bytes, position: int) -> Iterator[str]:
 
 
 def _record_line(record: Record, position: int) -> str:
-    properties = parse_properties(record.properties)
-    shown = " ".join(f"{name}={value}" for name, value in properties.items())
-    more = "..." if len(record.body) > BODY_SHOWN_BYTES else ""
     return (
         f"{position:>14}  {record.total_size} bytes {record.topic}-{record.queue_id}"
         f" offset {record.queue_offset} stored {_time(record.store_timestamp)}"
         f" born {_time(record.born_timestamp)} by {record.born_host[0]}:{record.born_host[1]}"
         f" flag {record.flag} sysFlag {record.sys_flag} retries {record.reconsume_times}"
-        f" [{shown}] body {len(record.body)} {record.body[:BODY_SHOWN_BYTES]!r}{more}"
+        f" [{_shown(record.properties)}] {_body(record.body)}"
     )
+
+
+def _shown(properties: bytes) -> str:
+    return " ".join(f"{name}={value}" for name, value in parse_properties(properties).items())
+
+
+def _body(body: bytes) -> str:
+    more = "..." if len(body) > BODY_SHOWN_BYTES else ""
+    return f"body {len(body)} {body[:BODY_SHOWN_BYTES]!r}{more}"
 
 
 def _time(milliseconds: int) -> str:

@@ -78,6 +78,7 @@ HOST_V6_BYTES: Final = 20
 BORN_HOST_V6_BIT: Final = 1 << 4  # of the sys flag
 STORE_HOST_V6_BIT: Final = 1 << 5
 HOST_BITS: Final = BORN_HOST_V6_BIT | STORE_HOST_V6_BIT
+WRAPPED: Final = 1 << 6 | 1 << 7  # likewise, both of a record that holds a batch
 
 
 def _record(born_host_bytes: int, store_host_bytes: int) -> Layout:

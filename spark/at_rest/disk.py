@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Final
 
 from aerobee.spark.errors import StoreUnreadable
@@ -42,6 +43,15 @@ def changed_at(path: str) -> tuple[int, int]:
     """Which folder is there, by its number, and when it was changed last (ns since 1970)."""
     found = Path(path).stat()
     return found.st_ino, found.st_mtime_ns
+
+
+def is_folder(path: str) -> bool:
+    """Whether a folder is there. Raises StoreUnreadable where that cannot be told."""
+    try:
+        return S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - thousands in a row
+    except OSError as error:
+        check_absent(error, path)
+        return False
 
 
 def names(folder: str) -> list[str]:

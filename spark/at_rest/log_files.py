@@ -10,7 +10,7 @@ from pathlib import Path
 from aerobee.spark.at_rest import disk
 from aerobee.spark.errors import StoreUnreadable
 from aerobee.spark.options.places import store_path
-from aerobee.storage.layout import COMMIT_LOG, CONSUME_QUEUE, is_file_name
+from aerobee.storage.layout import BATCH_ENTRIES, COMMIT_LOG, CONSUME_QUEUE, is_file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,9 @@ class StorePath:
                     " nor log files (named by 20 digits) in it; name the broker's storePathRootDir"
                 )
             log_dir, root = root, root.parent
-        queues_dir = root / CONSUME_QUEUE
-        return cls(str(log_dir), str(queues_dir) if queues_dir.is_dir() else None)
+        queues_dir = root / CONSUME_QUEUE  # or nothing but batch queues, beside it
+        there = queues_dir.is_dir() or (root / BATCH_ENTRIES).is_dir()
+        return cls(str(log_dir), str(queues_dir) if there else None)
 
 
 def list_segments(log_dir: str) -> list[LogSegment]:

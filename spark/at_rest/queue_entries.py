@@ -17,7 +17,7 @@ import numpy as np
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest import disk
 from aerobee.spark.errors import StoreUnreadable
-from aerobee.spark.records.layout import Ints
+from aerobee.spark.records.layout import Ints, Mask
 from aerobee.storage.layout import is_file_name
 
 ENTRY_BYTES = ENTRY_FIELDS.size
@@ -29,6 +29,18 @@ _HEAD = ENTRY_FIELDS.run("position", "size")
 _BLANKS_READ = 4096
 _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginning
 _PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
+
+
+def firsts(rows: Entries, before: int = -1) -> Mask:
+    """Which of some entries in a row lead to another record than the one before them.
+
+    Those of the messages of a batch are all alike. `before` is the position in front of the first.
+    """
+    position = rows["position"]
+    found: Mask = np.ones(len(rows), np.bool_)
+    found[1:] = position[1:] != position[:-1]
+    found[:1] &= position[:1] != before
+    return found | (rows["size"] == BLANK_SIZE)
 
 
 class ConsumeQueueFiles:

@@ -13,6 +13,7 @@ import numpy as np
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_folders import topic_dirs
 from aerobee.spark.records.layout import Ints
 from aerobee.storage.layout import CONSUME_QUEUE
 
@@ -88,7 +89,7 @@ def next_start(queues_dir: str | None, low: int) -> int | None:
 
 def _queue_dirs(queues_dir: str | None) -> list[str]:
     found: list[str] = []
-    for topic_dir in _folders(queues_dir) if queues_dir else ():
+    for topic_dir in topic_dirs(queues_dir).values():
         found.extend(_folders(topic_dir))
         if len(found) > QUEUES_MAX:
             return []
@@ -97,7 +98,7 @@ def _queue_dirs(queues_dir: str | None) -> list[str]:
 
 def _few(queues_dir: str | None) -> bool:
     """Whether there are no queues at all, rather than too many."""
-    return not queues_dir or not any(any(_folders(topic)) for topic in _folders(queues_dir))
+    return not any(map(_folders, topic_dirs(queues_dir).values()))
 
 
 def _folders(path: str) -> list[str]:

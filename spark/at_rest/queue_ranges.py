@@ -17,6 +17,7 @@ from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.log_end import find_end
 from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_folders import topic_dir, topic_dirs
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import DataLost
 from aerobee.spark.offsets import QUEUE_ID_MAX, BrokerQueue, QueueRange
@@ -92,21 +93,20 @@ def _bounds(key: BrokerQueue, entries: ConsumeQueueFiles, state: StoreState) -> 
 
 def queue_dirs(store: Store, choice: TopicChoice = ALL_TOPICS) -> Iterator[tuple[BrokerQueue, str]]:
     """The wanted queues and their folders."""
-    for topic in topic_folders(store):
-        if not choice.wants(topic):
+    for topic, folder in topic_dirs(store.queues_dir).items():
+        if not is_topic(topic) or not choice.wants(topic):
             continue
-        topic_dir = f"{store.queues_dir}/{topic}"
-        for name in _folders(topic_dir):
+        for name in disk.folders_if_there(folder) or ():  # deleted meanwhile, with all its queues
             if (number := queue_number(name)) is None:
                 continue
             key = BrokerQueue(store.label, topic, number)
             if choice.wants_queue(key):
-                yield key, f"{topic_dir}/{name}"
+                yield key, f"{folder}/{name}"
 
 
 def topic_folders(store: Store) -> list[str]:
     """The topics that have queues, or had some."""
-    return [name for name in _folders(store.queues_dir) if is_topic(name)]
+    return [name for name in topic_dirs(store.queues_dir) if is_topic(name)]
 
 
 def is_topic(folder: str) -> bool:
@@ -130,7 +130,7 @@ def queue_number(folder: str) -> int | None:
 
 def queue_dir(store: Store, key: BrokerQueue) -> str:
     """The folder of one queue's files."""
-    return f"{store.queues_dir}/{key.topic}/{key.queue_id}"
+    return f"{topic_dir(store.queues_dir, key.topic)}/{key.queue_id}"
 
 
 def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -> None:
@@ -144,8 +144,3 @@ def report_lost(lost: list[QueueRange], why: str = LOST_REASON, *, fail: bool) -
     if fail:
         raise DataLost(f"{text} (failOnDataLoss=false reads what is left)")
     log.warning("%s; they are left out", text)
-
-
-def _folders(path: str | None) -> list[str]:
-    found = None if path is None else disk.folders_if_there(path)
-    return found or []  # deleted meanwhile, with all its queues

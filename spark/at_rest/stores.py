@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aerobee.spark.at_rest.log_files import StorePath
+from aerobee.spark.at_rest.queue_folders import entries_are_whole
 from aerobee.spark.errors import OptionError, StoreUnreadable
 from aerobee.spark.options.places import store_path
-from aerobee.storage.layout import BATCH_ENTRIES, BATCH_UNITS, COMMIT_LOG
+from aerobee.storage.layout import COMMIT_LOG
 
 Paths: TypeAlias = str | Sequence[str]
 _LABELLED = re.compile(r"([^=/*?\[\]]+)=(.+)", re.DOTALL)
@@ -57,11 +58,11 @@ def find_stores(path: Paths) -> list[Store]:
 
 
 def has_queues(store: Store) -> bool:
-    """Whether the store's ConsumeQueues are all of the kind with an entry per message."""
-    if store.queues_dir is None:
-        return False
-    folders = [Path(store.queues_dir).parent / name for name in (BATCH_UNITS, BATCH_ENTRIES)]
-    return not any(folder.is_dir() and any(folder.iterdir()) for folder in folders)
+    """Whether the store has ConsumeQueues with an entry for each message.
+
+    Of batch queues RocketMQ's broker writes none: see `queue_folders`.
+    """
+    return store.queues_dir is not None and entries_are_whole(store.queues_dir)
 
 
 def is_pattern(path: Paths) -> bool:

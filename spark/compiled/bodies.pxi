@@ -78,6 +78,8 @@ def bodies(
             return at, row, OTHER
         if size < RECORD_BYTES_MIN or <int64_t>big64(record + POSITION_AT) != base + at:
             return at, row, OTHER
+        if record[SYS_FLAG_LAST_AT] & WRAPPED == WRAPPED:  # several messages
+            return at, row, OTHER
         end = at + size
         if end > limit:
             return at, row, MORE

@@ -51,8 +51,11 @@ class LeftOut(DamagePolicy):
         positions, offsets, queue_ids = _entries(piece)
         for records in chunks:
             own = records.field("position", np.int64)
+            said = records.field("queue_offset", np.int64)
             at = np.minimum(np.searchsorted(positions, own), len(positions) - 1)
-            good = offsets[at] == records.field("queue_offset", np.int64)
+            step = np.clip(said - offsets[at], 0, len(positions) - 1 - at)  # of a batch's messages
+            at = np.where(positions[at + step] == own, at + step, at)
+            good = offsets[at] == said
             good &= queue_ids[at] == records.field("queue_id", np.int64)
             if not good.all():
                 self.note_strangers(records, np.flatnonzero(~good))

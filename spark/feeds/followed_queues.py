@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from aerobee.remoting.message.layout import BLANK_SIZE, ENTRY_FIELDS
 from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import ENTRY_BYTES, NOWHERE, ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_folders import batches_dir, topic_dirs
 from aerobee.spark.at_rest.queue_ranges import StoreState, is_topic, queue_number
 from aerobee.spark.feeds.followed_log import Folder
 from aerobee.spark.offsets import BrokerQueue, QueueRange
@@ -41,7 +42,7 @@ class QueueWatch:
 
     def __init__(self, choice: TopicChoice) -> None:
         self._choice = choice
-        self._topics: Folder | None = None
+        self._topics: list[Folder] = []  # that topics' folders are in
         self._folders: dict[str, Folder] = {}
         self._queues: dict[BrokerQueue, _Queue] = {}
         self._bounds: dict[BrokerQueue, QueueRange] = {}
@@ -116,16 +117,18 @@ class QueueWatch:
     def _queue_dirs(self, state: StoreState) -> list[tuple[BrokerQueue, str]]:
         """The wanted queues and their folders."""
         store = state.store
-        if self._topics is None or self._topics.path != store.queues_dir:
-            self._topics = Folder(store.queues_dir or "")
+        queues_dir = store.queues_dir or ""
+        if not self._topics or self._topics[0].path != queues_dir:
+            self._topics = [Folder(queues_dir), Folder(batches_dir(queues_dir))]
             self._folders = {}
-        if self._topics.changed():
-            wanted = {
-                topic: self._folders.get(topic) or Folder(f"{store.queues_dir}/{topic}")
-                for topic in self._topics.names
+        changed = [each.changed() for each in self._topics]  # both are looked at
+        if any(changed):
+            known = {folder.path: folder for folder in self._folders.values()}
+            self._folders = {
+                topic: known.get(path) or Folder(path)
+                for topic, path in topic_dirs(store.queues_dir).items()
                 if is_topic(topic) and self._choice.wants(topic)
             }
-            self._folders = wanted
         found = []
         for topic, folder in self._folders.items():
             folder.changed()

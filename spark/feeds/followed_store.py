@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_folders import topic_dirs
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, has_queues
-from aerobee.spark.errors import DataLost
+from aerobee.spark.errors import DataLost, StoreUnreadable
 from aerobee.spark.feeds.followed_log import LogTail
 from aerobee.spark.feeds.followed_queues import QueueWatch
 from aerobee.spark.offsets import BrokerQueue, QueueRange
@@ -73,9 +73,7 @@ class FollowedStore:
 
 def _has_topics(store: Store) -> bool:
     """Whether there is any topic's folder among the queues."""
-    if store.queues_dir is None:
-        return False
     try:
-        return bool(disk.folders(store.queues_dir))
-    except OSError:
+        return bool(topic_dirs(store.queues_dir))
+    except StoreUnreadable:
         return False

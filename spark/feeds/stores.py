@@ -9,7 +9,7 @@ import numpy as np
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.open_segment import OpenLog
-from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles, firsts
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store, find_stores, has_queues, is_pattern
 from aerobee.spark.at_rest.times import store_time
@@ -147,8 +147,10 @@ class StoreFeed:
         if key.broker not in self._followed:
             return _NO_SIZES
         with ConsumeQueueFiles(queue_dir(self._followed[key.broker].store, key)) as entries:
-            sizes: Ints = entries.read(start, start + count)["size"].astype(np.int64)
-            return np.where(sizes == BLANK_SIZE, 0, np.maximum(sizes, 0))
+            rows = entries.read(start, start + count)
+            sizes: Ints = rows["size"].astype(np.int64)
+            there = (sizes != BLANK_SIZE) & firsts(rows)  # a batch is read once
+            return np.where(there, np.maximum(sizes, 0), 0)
 
     def partitions(self, asked: Asked, ranges: Sequence[QueueRange]) -> list[LogPartition]:
         """What Spark's tasks read: of a batch perhaps the log itself, of a stream the ranges."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from aerobee.spark.at_rest.queue_folders import batches_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.errors import ExportFailed, ExportRefused
 from aerobee.spark.lake.disk import DISK, Disk
@@ -62,7 +63,8 @@ class Lake:
         """Refuse a folder within a store, whose broker would take it for a topic, or remove it."""
         root = self.disk.resolved(self.root)
         for store in stores:
-            for folder in filter(None, (store.log_dir, store.queues_dir)):
+            queues = store.queues_dir
+            for folder in filter(None, (store.log_dir, queues, queues and batches_dir(queues))):
                 if root.is_relative_to(self.disk.resolved(Path(folder))):
                     raise ExportRefused(
                         f"{self.root} lies in {folder}, which is the broker's own: name a folder"

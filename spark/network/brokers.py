@@ -31,6 +31,7 @@ from aerobee.spark.options.values import near
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import ReplyBuffer, find_records
+from aerobee.spark.records.unwrapping import unwrapped
 from aerobee.spark.topics import ALL_TOPICS, TopicChoice
 
 log = logging.getLogger(__name__)
@@ -301,11 +302,12 @@ def place_of(reply: bytes | memoryview, offset: int) -> tuple[int, int] | None:
     """
     data, bounds = ReplyBuffer().join([reply])
     records = Records(data, 0, *find_records(data, bounds))
-    if not len(records) or records.field("queue_offset", np.int64)[0] != offset:
-        return None
-    names = ("position", "store_timestamp")
-    position, stamp = (int(records.field(name, np.int64)[0]) for name in names)
-    return position, stamp
+    for messages in unwrapped([records.only(slice(1))]):
+        if (messages.field("queue_offset", np.int64) == offset).any():
+            names = ("position", "store_timestamp")
+            position, stamp = (int(messages.field(name, np.int64)[0]) for name in names)
+            return position, stamp
+    return None
 
 
 async def _each(

@@ -31,10 +31,10 @@ from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints
 from aerobee.spark.records.replies import ReplyBuffer, find_records
 from aerobee.spark.records.selection import Selection
+from aerobee.spark.records.unwrapping import unwrapped, wrapped
 
 BLOCK_RECORDS: Final = 8192  # as many per batch are fastest to decode
 BLOCK_BYTES: Final = 8 << 20
-INNER_BATCH: Final = 128  # bit of sysFlag: one record stands for several offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +118,11 @@ def network_records(
         watch = EndsWatch(piece.planned, look, fail=fail_on_data_loss)
         try:
             while (block := cluster.run(more())) is not None:
-                try:
-                    records, bounds = _records(block, buffer, fail=fail_on_data_loss)
-                except CorruptRecord as error:
-                    first, last = block[0], block[-1]
-                    raise CorruptRecord(
-                        f"messages from queue {first.key} offset {first.offset} to queue {last.key}"
-                        f" offset {last.end}, as their broker sent them: {error}"
-                    ) from error
-                records = watch.own([each.key for each in block], bounds, records)
-                wanted = selection.pick(records)
-                if len(wanted):
-                    yield BrokerRecords(block[0].key.broker, wanted)
+                for replies, bounds, records in _parts(block, buffer, fail=fail_on_data_loss):
+                    own = watch.own([each.key for each in replies], bounds, records)
+                    wanted = selection.pick(own)
+                    if len(wanted):
+                        yield BrokerRecords(block[0].key.broker, wanted)
         finally:
             cluster.run(blocks.aclose())
 
@@ -154,12 +147,44 @@ async def _blocks(
             yield block
 
 
-def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> tuple[Records, Ints]:
-    """The records of some replies, each offset that was asked for once, and each reply's first."""
-    data, bounds = buffer.join([each.body for each in block])
-    starts, sizes = find_records(data, bounds)
-    records = Records(data, 0, starts, sizes)
+def _parts(
+    block: list[Pulled], buffer: ReplyBuffer, *, fail: bool
+) -> Iterator[tuple[list[Pulled], Ints, Records]]:
+    """Some replies, each one's first record, and these: each offset that was asked for once.
+
+    They come together, but for batches, which are taken apart reply by reply.
+    """
+    try:
+        data, bounds = buffer.join([each.body for each in block])
+        starts, sizes = find_records(data, bounds)
+        records = Records(data, 0, starts, sizes)
+    except CorruptRecord as error:
+        first, last = block[0], block[-1]
+        raise CorruptRecord(
+            f"messages from queue {first.key} offset {first.offset} to queue {last.key}"
+            f" offset {last.end}, as their broker sent them: {error}"
+        ) from error
     first_rows = np.searchsorted(starts, bounds)
+    if not wrapped(records).any():
+        asked, first_rows = _asked(block, records, first_rows, fail=fail)
+        yield block, first_rows, asked
+        return
+    for each, low, high in zip(block, first_rows[:-1], first_rows[1:], strict=True):
+        found = [np.empty(0, np.int64)]
+        wanted = QueueRange(each.key, each.offset, each.end)
+        for part in unwrapped([records.only(slice(low, high))], [wanted]):
+            offsets = part.field("queue_offset", np.int64)
+            rows = np.flatnonzero((offsets >= each.offset) & (offsets < each.end))
+            found.append(offsets[rows])
+            if len(rows):
+                yield [each], np.array([0, len(rows)], np.int64), part.only(rows)
+        _report_gaps([each], [np.concatenate(found)], fail=fail)
+
+
+def _asked(
+    block: list[Pulled], records: Records, first_rows: Ints, *, fail: bool
+) -> tuple[Records, Ints]:
+    """The records of some replies whose offsets were asked for, and each reply's first."""
     counts = np.diff(first_rows)
     firsts = np.array([each.offset for each in block], np.int64)
     ends = np.array([each.end for each in block], np.int64)
@@ -169,12 +194,12 @@ def _records(block: list[Pulled], buffer: ReplyBuffer, *, fail: bool) -> tuple[R
         return records, first_rows
     wanted = offsets >= np.repeat(firsts, counts)
     wanted &= offsets < np.repeat(ends, counts)
-    if not (records.field("sys_flag", np.int32) & INNER_BATCH).any():
-        _report_gaps(block, np.split(offsets, first_rows[1:-1]), fail=fail)
+    _report_gaps(block, np.split(offsets, first_rows[1:-1]), fail=fail)
     if wanted.all():
         return records, first_rows
     kept = records.only(np.flatnonzero(wanted))
-    return kept, np.searchsorted(kept.starts, bounds)
+    passed = np.concatenate([[0], np.cumsum(wanted)])
+    return kept, passed[first_rows]
 
 
 def _report_gaps(block: list[Pulled], offsets: list[Ints], *, fail: bool) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
-from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.key_index import Keyed, Span, find_keyed
 from aerobee.spark.at_rest.keyed_records import KeyedRecord
 from aerobee.spark.at_rest.log_files import LogSegment
 from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_folders import batch_topics, topic_dirs
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.offsets import BrokerQueue
@@ -129,13 +129,15 @@ def _topics(store: Store, selection: Selection, dispatched: int | None) -> list[
     if named is None:
         named = selection.choice.names
     if dispatched is not None:
-        folders = disk.folders_if_there(store.queues_dir) if store.queues_dir else None
-        if folders is None:
+        folders = topic_dirs(store.queues_dir).keys()
+        if not folders:
             return None
-        named = set(folders) if named is None else named & set(folders)
+        named = set(folders) if named is None else named & folders
     if named is None:
         return None
-    return [each for each in named if _is_text(each) and selection.wants_topic(each)]
+    topics = [each for each in named if _is_text(each) and selection.wants_topic(each)]
+    # of a batch the index has the keys of its record, not those of its messages
+    return None if batch_topics(store.queues_dir).intersection(topics) else topics
 
 
 def _is_text(name: str) -> bool:

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.spark.at_rest.log_files import LogSegment
-from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles, firsts
+from aerobee.spark.at_rest.queue_folders import is_batched
 from aerobee.spark.at_rest.queue_ranges import queue_dir
 from aerobee.spark.at_rest.stores import Store
 from aerobee.spark.lost.planned import NOTHING_PLANNED, Planned
@@ -34,6 +35,10 @@ class EntryPiece:
     def log_dir(self) -> str:
         """The folder of the log's files."""
         return self.store.log_dir
+
+    def is_batched(self, wanted: QueueRange) -> bool:
+        """Whether messages of one of the ranges may share a record."""
+        return is_batched(queue_dir(self.store, wanted.key))
 
 
 def plan_ranges(
@@ -74,10 +79,10 @@ def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
     read = total = 0
     for each in largest:
         with ConsumeQueueFiles(queue_dir(store, each.key)) as entries:
-            sizes = entries.read(each.start, min(each.end, each.start + SAMPLES))["size"]
-            sizes = sizes[sizes != BLANK_SIZE]
-            read += len(sizes)
-            total += int(sizes.sum())
+            rows = entries.read(each.start, min(each.end, each.start + SAMPLES))
+            rows = rows[rows["size"] != BLANK_SIZE]
+            read += len(rows)
+            total += int(rows["size"][firsts(rows)].sum())
     return total * messages(ranges) // read if read else 0
 
 

@@ -11,6 +11,7 @@ from aerobee.spark.planning.key_pieces import KeyPiece
 from aerobee.spark.records.damage import STRICT, DamagePolicy
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.selection import Selection
+from aerobee.spark.records.unwrapping import unwrapped
 
 
 def keyed_records(
@@ -21,4 +22,4 @@ def keyed_records(
     Raises as `gathered` does.
     """
     entries = [(np.array(piece.positions, np.int64), np.array(piece.sizes, np.int64))]
-    yield from selection.among(gathered(piece.segments, entries, damage))
+    yield from selection.among(unwrapped(gathered(piece.segments, entries, damage)))

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from aerobee.spark.at_rest import disk
+from aerobee.spark.at_rest.queue_folders import topic_dirs
 from aerobee.spark.planning.log_pieces import Piece
 from aerobee.spark.records import loops
 from aerobee.spark.records.headers import Records
@@ -35,8 +36,8 @@ class KnownTopics:
         queues_dir = piece.queues_dir
         if queues_dir is None or piece.start >= piece.dispatched:
             return ALL_COUNT
-        topics = disk.folders_if_there(queues_dir)
-        if topics is None:
+        topics = topic_dirs(queues_dir)
+        if not topics and not disk.is_folder(queues_dir):
             return ALL_COUNT  # a store that is taken away: the log's file, still open, is read on
         return cls(map(os.fsencode, topics), piece.dispatched)
 

@@ -15,6 +15,7 @@ from aerobee.spark.records.damage import DamagePolicy
 from aerobee.spark.records.decode import Decoder
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.selection import Selection
+from aerobee.spark.records.unwrapping import unwrapped
 
 
 def log_records(piece: Piece, selection: Selection, damage: DamagePolicy) -> Iterator[Records]:
@@ -22,7 +23,7 @@ def log_records(piece: Piece, selection: Selection, damage: DamagePolicy) -> Ite
     with damage.bearing_loss(), OpenSegment(piece.segment) as file:
         known = KnownTopics.of_piece(piece)
         found = read_records(file, piece.start, piece.end, damage)
-        yield from selection.among(map(known.pick, found))
+        yield from selection.among(unwrapped(map(known.pick, found)))
 
 
 def log_chunks(
@@ -35,4 +36,4 @@ def log_chunks(
         if bodies_suffice(decoder, selection):
             start = yield from body_batches(file, piece, decoder.schema, selection.choice, known)
         found = read_records(file, start, piece.end, damage)
-        yield from selection.among(map(known.pick, found))
+        yield from selection.among(unwrapped(map(known.pick, found)))

@@ -7,7 +7,7 @@ own order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,11 @@ from aerobee.spark.records.decode import Decoder, repeated
 from aerobee.spark.records.headers import Records
 from aerobee.spark.records.layout import Ints, Mask
 from aerobee.spark.records.selection import Limits, Selection, queues_suffice
+from aerobee.spark.records.unwrapping import unwrapped
 
 SLICE_ENTRIES = 1 << 16  # of one queue at a time
 MERGED_ENTRIES = 8192  # likewise, where several are merged
+OF_RECORDS = frozenset({"record_bytes", "tags_code"})  # entries of a batch tell its record's
 HASH_MIN = -(1 << 31)  # below it no hash, but where the consumequeue_ext has more (ConsumeQueueExt)
 
 
@@ -39,13 +41,17 @@ def entry_chunks(
     if not queues_suffice(names, selection, verify_crc=decoder.verifies):
         yield from entry_records(piece, selection, damage)
         return
+    if OF_RECORDS.intersection(names) and any(map(piece.is_batched, piece.ranges)):
+        segments = tuple(list_segments(piece.log_dir))
+        yield from entry_records(replace(piece, segments=segments), selection, damage)
+        return
     for each in piece.ranges:
         for part in _queue_slices(piece, each, selection, damage):
             if part.hashed or "tags_code" not in names:
                 yield _queue_batch(part, decoder.schema)
             else:
                 entries = [(part.positions, part.sizes)]
-                yield from gathered(list_segments(piece.log_dir), entries, damage)
+                yield from unwrapped(gathered(list_segments(piece.log_dir), entries, damage))
 
 
 def entry_records(
@@ -56,8 +62,8 @@ def entry_records(
     Raises DataLost where files are gone, and CorruptRecord, if `damage` does, where an entry
     points at something else.
     """
-    entries = _in_order(piece, selection, damage)
-    yield from selection.among(gathered(piece.segments, entries, damage))
+    found = gathered(piece.segments, _in_order(piece, selection, damage), damage)
+    yield from selection.among(unwrapped(found, piece.ranges))
 
 
 def _in_order(
@@ -70,7 +76,8 @@ def _in_order(
     together would else make as many small chunks, each of which costs like one of thousands.
     """
     readers = [
-        _queue_slices(piece, each, selection, damage, MERGED_ENTRIES) for each in piece.ranges
+        _queue_slices(piece, each, selection, damage, MERGED_ENTRIES, records=True)
+        for each in piece.ranges
     ]
     if len(readers) > QUEUES_PER_WINDOW:
         yield from ((part.positions, part.sizes) for reader in readers for part in reader)
@@ -150,11 +157,17 @@ def _queue_slices(
     selection: Selection,
     damage: DamagePolicy,
     count: int = SLICE_ENTRIES,
+    *,
+    records: bool = False,
 ) -> Iterator[QueueSlice]:
-    """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost."""
+    """The wanted entries of one of a piece's queues, up to `count` at a time. Raises DataLost.
+
+    With `records`, of those that lead to the same record the first.
+    """
     key, fail = wanted.key, damage.fail_on_data_loss
     if not selection.wants_topic(key.topic) or not selection.queue_ids.has(key.queue_id):
         return
+    batched, before = piece.is_batched(wanted), -1
     with ConsumeQueueFiles(queue_dir(piece.store, key)) as entries:
         offsets = selection.queue_offsets.within(Limits(wanted.start, wanted.end))
         low, high = entries.bounds(piece.log_start, piece.log_end)
@@ -186,7 +199,11 @@ def _queue_slices(
             )
             start += len(part)
             report_lost(_blank_ranges(found), fail=fail)
-            kept = found.only(_wanted(found, selection))
+            kept = found.only(_wanted(found, selection, batched=batched))
+            if records and batched and len(kept.offsets):
+                last = int(kept.positions[-1])
+                kept = kept.only(np.diff(kept.positions, prepend=before) != 0)
+                before = last
             if limit is not None:
                 kept = kept.only(kept.positions <= limit)
             if len(kept.offsets):
@@ -208,11 +225,12 @@ def _queue_batch(part: QueueSlice, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _wanted(found: QueueSlice, selection: Selection) -> Mask:
+def _wanted(found: QueueSlice, selection: Selection, *, batched: bool) -> Mask:
     keep: Mask = (found.sizes > 0) & (found.sizes != BLANK_SIZE)
     keep &= selection.positions.mask(found.positions)
     keep &= selection.queue_offsets.mask(found.offsets)
-    if selection.tag_hashes is not None and found.key.topic != SCHEDULE_TOPIC:
+    told = not batched and found.key.topic != SCHEDULE_TOPIC  # the hash of the message's own tags
+    if selection.tag_hashes is not None and told:
         tagged = Limits(values=selection.tag_hashes).mask(found.tag_hashes)
         keep &= tagged | (found.tag_hashes < HASH_MIN)
     return keep

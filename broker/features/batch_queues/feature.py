@@ -34,6 +34,7 @@ class BatchQueues(Feature):
             store.queues.note_batched(topic)
         self._followers: dict[QueueName, UnitFollower] = {}
         self._left: list[UnitFiles] = []  # of topics that were deleted
+        self._last: QueueName = ("", -1)  # whose units were written last
         self._used = asyncio.Event()
         if self._batched:
             self._used.set()
@@ -83,16 +84,17 @@ class BatchQueues(Feature):
             self.failures.pop(key, None)
 
     def _behind(self) -> list[tuple[QueueName, UnitFollower]]:
-        """Return the queues that have messages without a unit."""
+        """Return the queues that have messages without a unit, in turn: the one after the last
+        that was written comes first."""
         found = []
-        for topic in sorted(self._batched):
-            for queue in self._store.queues.of_topics([topic]):
-                key = (topic, queue.queue_id)
-                follower = self._followers.get(key)
-                if follower is None or follower.queue is not queue:
-                    follower = self._followers[key] = UnitFollower(self._store, queue)
-                if queue.max_offset and follower.behind:
-                    found.append((key, follower))
+        for queue in self._store.queues.of_topics(self._batched) if self._batched else ():
+            key = (queue.topic, queue.queue_id)
+            follower = self._followers.get(key)
+            if follower is None or follower.queue is not queue:
+                follower = self._followers[key] = UnitFollower(self._store, queue)
+            if queue.max_offset and follower.behind:
+                found.append((key, follower))
+        found.sort(key=lambda each: (each[0] <= self._last, each[0]))
         return found
 
     async def _go_on(self) -> None:
@@ -101,6 +103,7 @@ class BatchQueues(Feature):
             await asyncio.sleep(LOOK_S)
             await self._remove_left()
             for key, follower in self._behind()[:QUEUES_PER_LOOK]:
+                self._last = key
                 await self._follow(key, follower)
 
     async def _remove_left(self) -> None:

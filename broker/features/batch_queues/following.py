@@ -1,5 +1,6 @@
 """Units that follow the entries of a batch queue, so that RocketMQ finds its own files."""
 
+import time
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE
@@ -10,6 +11,7 @@ from aerobee.storage.recovery.batch_units.units import UNIT_MESSAGES_MAX, BatchU
 from aerobee.storage.store import MessageStore
 
 UNITS_AT_ONCE: Final = 2048  # that are collected in one turn of the loop
+COLLECT_S: Final = 0.005  # ... which takes no longer
 
 
 class UnitFollower:
@@ -34,17 +36,26 @@ class UnitFollower:
         return next_offset is None or self._left_over or next_offset < self.queue.max_offset
 
     def collect(self) -> tuple[int, list[BatchUnit]]:
-        """Return what is missing, as far as the log has it, and the number of the first unit."""
+        """Return what is missing, as far as the log has it, and the number of the first unit.
+
+        Units never go further than the files of our entries: who reads those believes them then.
+        """
         if self.next_offset is None:
             self._find()
         units: list[BatchUnit] = []
         queue, committed = self.queue, self._store.commit_log.committed
         offset = max(self.next_offset or 0, queue.min_offset)
-        while offset < queue.max_offset and len(units) < UNITS_AT_ONCE:
+        end_offset = min(queue.max_offset, queue.written)
+        until_s = time.monotonic() + COLLECT_S  # pages of the log may have to be read
+        while offset < end_offset and len(units) < UNITS_AT_ONCE:
+            if units and time.monotonic() > until_s:
+                break
             position, size, code = queue.entry(offset)
             if position + size > committed and size != BLANK_SIZE:
                 break
             end = self._end_of(offset, (position, size))
+            if end > end_offset:
+                break
             if size != BLANK_SIZE:
                 self._stamp = self._store.store_time_at(position) or self._stamp
                 units.append(BatchUnit(position, size, code, self._stamp, offset, end - offset))

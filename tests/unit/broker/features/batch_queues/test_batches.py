@@ -1,5 +1,6 @@
 """A batch of a batch queue is one record with as many offsets as messages, after any stop."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
+from aerobee.broker.features.batch_queues import feature
 from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
@@ -262,6 +264,31 @@ async def test_time_finds_the_batch(tmp_path: Path) -> None:
             assert int(found.ext["offset"]) == stamps[0]
 
 
+async def test_busy_queues_keep_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues get their units in turn, whichever have new messages at every look."""
+    monkeypatch.setattr(feature, "QUEUES_PER_LOOK", 1)
+    monkeypatch.setattr(feature, "LOOK_S", 0.01)
+    async with live_broker(tmp_path) as live:
+        await create(live)
+        fields = FIELDS | {"writeQueueNums": 2, "readQueueNums": 2}
+        assert (await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)).code == 0
+        await send(live, b"busy")
+        await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"e": 1}, b"quiet")
+        store = live.broker.settings.store_path_root_dir
+        quiet = UnitFiles(Files(), store, TOPIC, 1)
+        for _ in range(3000):
+            await send(live, b"busy")
+            live.broker.store.queues.get(TOPIC, 0).write_out()
+            live.broker.store.queues.get(TOPIC, 1).write_out()
+            if list(quiet.read()):
+                break
+            await asyncio.sleep(0)
+        else:
+            pytest.fail("the quiet queue has no unit")
+
+
 async def test_tools_know_the_files(tmp_path: Path) -> None:
     """A unit that contradicts the entries is a problem; repair leaves a sound store as it is."""
     async with live_broker(tmp_path) as live:
@@ -269,6 +296,9 @@ async def test_tools_know_the_files(tmp_path: Path) -> None:
     root, settings = live.broker.settings.store_path_root_dir, live.broker.settings.store
     path = next((root / "batchconsumequeue" / TOPIC / "0").iterdir())
     assert "offset 0 to 2" in next(iter(dump(path)))
+    shown = [line.split() for line in dump(next((root / "commitlog").iterdir())) if "K1" in line]
+    assert [line[:2] for line in shown[1:]] == [["offset", "0"], ["offset", "1"], ["offset", "2"]]
+    assert [line[-1] for line in shown[1:]] == ["b'a'", "b'b'", "b'c'"]
     repair(settings)
     assert verify(settings).problems == []
     with path.open("r+b") as file:
