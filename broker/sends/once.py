@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from aerobee.broker.sends.storing import Placed, Storing
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
@@ -132,6 +133,7 @@ class Once:
             queue_id=queue_id_of(first),
             queue_offset=first.queue_offset,
             transaction_id=keys[0] if len(keys) == 1 else None,
+            batch_uniq_id=keys[0] if first.sys_flag & SysFlag.INNER_BATCH else None,
         )
 
 

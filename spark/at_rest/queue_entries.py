@@ -40,7 +40,8 @@ def firsts(rows: Entries, before: int = -1) -> Mask:
     found: Mask = np.ones(len(rows), np.bool_)
     found[1:] = position[1:] != position[:-1]
     found[:1] &= position[:1] != before
-    return found | (rows["size"] == BLANK_SIZE)
+    found |= rows["size"] == BLANK_SIZE
+    return found
 
 
 class ConsumeQueueFiles:

@@ -264,6 +264,17 @@ async def test_time_finds_the_batch(tmp_path: Path) -> None:
             assert int(found.ext["offset"]) == stamps[0]
 
 
+async def test_a_batch_that_comes_again_is_answered_as_the_first(tmp_path: Path) -> None:
+    """Stored once; the answer names the batch, by which its client knows it."""
+    async with live_broker(tmp_path) as live:
+        await create(live, "+queue.type=BatchCQ,+aerobee.dedup.seconds=100")
+        first = await send_batch(live, b"a", b"b", b"c", key="A" * 32)
+        again = await send_batch(live, b"a", b"b", b"c", key="A" * 32)
+        assert again.ext == first.ext | {"DUPLICATE": "true"}
+        assert again.ext["batchUniqId"] == "A" * 32
+        assert await ends(live) == (0, 3)
+
+
 async def test_busy_queues_keep_no_other_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
