@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
-from support.interop.peers import JAVA_5, Consumer, Content
+from support.interop.peers import JAVA_5, OURS, Consumer, Content, Peer
 from support.interop.raw_messages import (
     RawMessage,
+    create_group,
     decode_records,
     offset_of,
     pull,
@@ -20,6 +21,7 @@ from support.interop.raw_messages import (
 )
 from support.interop.raw_remoting import Answer, RawClient
 from support.interop.rocketmq_server import RocketMQ
+from support.interop.sessions import Session
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
@@ -164,3 +166,31 @@ async def test_clients_take_them_apart(tmp_path: Path) -> None:
         with Consumer(JAVA_5, cluster.namesrv, TOPIC, "b-java") as consumer:
             received = await asyncio.to_thread(consumer.wait_for, len(wanted))
         assert sorted(each.content.body for each in received) == wanted
+
+
+@pytest.mark.parametrize("consumer", [JAVA_5, OURS], ids=str)
+def test_a_message_that_fails_comes_again_alone(consumer: Peer, tmp_path: Path) -> None:
+    """Of a batch one message goes the way of retries, to the dead letters; the others come once.
+
+    The broker refuses the record's position (36), and clients send the message anew.
+    """
+    settings = {"messageDelayLevel": " ".join(["1s"] * 18)}
+    with Aerobee(tmp_path, settings=settings) as cluster, RawClient(cluster.broker) as client:
+        create(client)
+        wait_for_route(cluster.namesrv, TOPIC)
+        create_group(client, "again", 2)
+        bodies = [b"one", b"fail=1 two", b"three", b"fail=9 four", b"five"]
+        assert send_batch(client, "F" * 32, *bodies).code == 0
+        with Session(consumer, cluster.namesrv) as session:
+            member = session.open("push", "again", TOPIC, retries=2)
+            came = member.wait_for(len(bodies) + 1 + 2, seconds=90, settle_s=2.0)
+        assert sorted(each.content.body for each in came) == sorted(
+            [*bodies, b"fail=1 two", b"fail=9 four", b"fail=9 four"]
+        )
+        dead = f"%DLQ%{member.group}"
+        deadline = time.monotonic() + 20
+        while offset_of(client, 30, dead, 0) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        (buried,) = decode_records(pull(client, dead, 0, 0).body)
+        assert buried.body == b"fail=9 four"
