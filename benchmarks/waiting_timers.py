@@ -1,11 +1,11 @@
 """What millions of messages that wait for their time cost: memory, disk, and a start over them.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.waiting_timers --messages 10000000 --folder DIR
+    PYTHONPATH=tests .venv/bin/python -m benchmarks.waiting_timers --folder DIR
 
-Senders in processes of their own fill a broker, each message due at a second of its own choice within
-two days. Then the broker is stopped and started, killed and started, and each time a message with a
-delay has to come in time beside those that wait. Memory is RssAnon, which is what the broker has for
-itself, and Pss, which has its share of mapped files, too: pages that the kernel takes back at will.
+Senders in processes of their own fill a broker, each message due at some second within two days.
+Then the broker is stopped and started, killed and started, and each time a message with a delay has
+to come in time beside those that wait. Memory is RssAnon, which is what the broker has for itself,
+and Pss, which has its share of mapped files, too: pages that the kernel takes back at will.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def pieces(number: int, count: int, began_s: int) -> Iterator[bytes]:
         between, tail = rest.split(b"9" * 13)
         parts.append((head, between, tail))
     for at in range(0, count, AT_ONCE):
-        frames = []
+        frames: list[bytes] = []
         for each in range(at, min(at + AT_ONCE, count)):
             head, between, tail = parts[each % QUEUES]
             due_ms = began_s * 1000 + dice.randrange(FIRST_S * 1000, LAST_S * 1000)

@@ -1,11 +1,10 @@
 """Reading a slot: its units from the timer log, before its second begins.
 
-Units have no checksum. Where there are not as many as the slot counts, or one leads to no message,
-bits have flipped: then the timers' queue is swept for what else waits for that second.
+Where there are not as many units as the slot counts, up to its first one, or one leads to no
+message, bits have flipped: then the timers' queue is swept for what else waits for that second.
 """
 
 import logging
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -40,7 +39,7 @@ class SlotReader:
     def read(self, second: DueSecond) -> None:
         """Read a step. Raises ColdRecord; what was not read is read by the next step."""
         second.read(READ_UNITS, partial(self._take, second))
-        if second.is_read and second.missing != 0:
+        if second.is_read and second.is_doubted:
             self.doubt(second)
 
     def doubt(self, second: DueSecond) -> None:
@@ -48,11 +47,7 @@ class SlotReader:
         if not second.is_swept:
             log.error("timer_slot_damaged second=%d missing=%s", second.time_s, second.missing)
             second.known = {unit.position for unit in self._index.chain(second.time_s)}
-            second.sweep(self._swept(second.time_s))
-
-    def _swept(self, time_s: int) -> Iterator[Unit]:
-        for position, size in self._index.queued(time_s):
-            yield Unit(-1, _SWEPT, 0, 0, position, size)
+            second.sweep(map(_swept, self._index.queued(second.time_s)))
 
     def _take(self, second: DueSecond, unit: Unit) -> None:
         """Take a unit of a slot into memory; what only its record says is looked up there."""
@@ -97,3 +92,8 @@ class SlotReader:
             second.unwanted(key, properties.get(Property.REAL_TOPIC, ""))
         else:
             second.found(due, position)
+
+
+def _swept(place: tuple[int, int]) -> Unit:
+    position, size = place
+    return Unit(-1, _SWEPT, 0, 0, position, size)

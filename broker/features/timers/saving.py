@@ -56,6 +56,11 @@ class TimerFiles:
         self._notes += 1
         if self._notes % TRIM_NOTES == 0:
             index.log.trim(commit_log.begin)
+        try:
+            if self._failed:
+                index.read_check()  # it may have been written, or not
+        except OSError as error:
+            return self._not_written(error)
         shot = index.snapshot(self._service.counts.text(noted=True), self._service.now_ms())
         text = self._service.counts.text()
         if not await self._on_disk(shot.position):
@@ -64,14 +69,16 @@ class TimerFiles:
         try:
             await asyncio.to_thread(self._write, shot, text)
         except OSError as error:
-            index.read_check()
-            self._changed.set()
-            if not self._failed:
-                self._failed = True
-                log.error("timers_not_written error=%s", error)
-            return
+            return self._not_written(error)
         self._failed = False
         index.wrote(shot)
+
+    def _not_written(self, error: OSError) -> None:
+        """Try again with the next note; what no file has is in memory."""
+        self._changed.set()
+        if not self._failed:
+            self._failed = True
+            log.error("timers_not_written error=%s", error)
 
     async def _on_disk(self, position: int) -> bool:
         """Return when the disk has the log up to a position; False when it takes too long."""
@@ -109,7 +116,7 @@ class TimerFiles:
                 def waits(unit: Unit) -> bool:
                     return unit.position in left or unit.magic & (DELETE | ROLL) == DELETE
 
-                index.relink(second.time_s, waits)
+                index.relink(second.time_s, waits, doubted=second.is_swept)
                 self._service.counts.settle()
                 self._write_now()
         except OSError as error:

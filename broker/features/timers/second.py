@@ -4,24 +4,26 @@ from array import array
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
+from aerobee.storage.features.timers.chains import Chain
 from aerobee.storage.features.timers.codecs import PRECISION_MS, Unit
 
 
 class DueSecond:
     """Messages of one slot, by when they are due, those of one millisecond as they have arrived.
 
-    Eight bytes for each. `units` are read from the last to the first, in steps of `read`, and what
-    arrives meanwhile comes behind them. `deletes` are the keys of messages that are not wanted any
-    more, with the topics for which each was counted.
+    Eight bytes for each. The chain is read from the last unit to the first, in steps of `read`, and
+    what arrives meanwhile comes behind them. `deletes` are the keys of messages that are not wanted
+    any more, with the topics for which each was counted.
     """
 
-    def __init__(self, time_s: int, units: Iterator[Unit], missing: int | None = None) -> None:
+    def __init__(self, time_s: int, chain: Chain, missing: int | None = None) -> None:
         self.time_s = time_s
         self.missing = missing  # how many its slot counts that were not read, None: not known
         self.deletes: dict[str, list[str]] = {}
         self.rolls: set[int] = set()  # places of those that are due later
         self.pending = 0
-        self._units: Iterator[Unit] | None = units
+        self._chain = chain
+        self._units: Iterator[Unit] | None = chain
         self._unit: Unit | None = None  # that could not be taken so far
         self._found: list[array[int]] = [array("q"), array("q")]
         self._came: list[tuple[int, int]] = []
@@ -37,6 +39,11 @@ class DueSecond:
     def is_read(self) -> bool:
         """Whether all units of the slot are here."""
         return self._units is None
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether there may be more than what its slot has led to."""
+        return not self._chain.is_whole or self.missing != 0
 
     def read(self, count: int, take: Callable[[Unit], None]) -> None:
         """Have up to so many of the units taken that are not here yet; `take` calls `found`.

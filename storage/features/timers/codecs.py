@@ -3,6 +3,7 @@
 Source: TimerWheel, Slot, TimerLog, TimerMessageStore.doEnqueue, TimerCheckpoint.
 """
 
+import zlib
 from typing import Final
 
 import msgspec
@@ -26,7 +27,8 @@ UNIT_FIELDS: Final = Layout(
     position="q",
     record_bytes="i",
     topic_hash="i",
-    due_ms="q",
+    after_ms="i",
+    check="I",
 )
 BLANK_UNIT_FIELDS: Final = Layout(rest_bytes="i", previous="q", magic="I")
 CHECK_FIELDS: Final = Layout(
@@ -53,6 +55,10 @@ DELETE: Final = 4
 """Of a unit: its message takes another one back."""
 MAGIC_BITS: Final = 0xF
 
+CHECK_AT: Final = UNIT_BYTES - 4
+AFTER_AT: Final = CHECK_AT - 4
+
+_UNCHECKED: Final = bytes(UNIT_BYTES - AFTER_AT)
 _SLOT: Final = SLOT_FIELDS.run()
 _UNIT: Final = UNIT_FIELDS.run()
 _BLANK: Final = BLANK_UNIT_FIELDS.run()
@@ -75,8 +81,9 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
 class Unit(msgspec.Struct, frozen=True, gc=False):
     """One message that waits: where its record is, and its slot's unit before it (-1 none).
 
-    `written_ms` + `delay_ms` is the time of its slot. `due_ms` is ours, to the millisecond, in a
-    place that RocketMQ fills with 0 and never reads; 0: not known, the record says it.
+    `written_ms` + `delay_ms` is the time of its slot. `after_ms` is ours, when it is due: 1 to 1000
+    ms after that; 0: the record says it. It lies, with a checksum of the unit, in a place that
+    RocketMQ fills with 0 and never reads.
     """
 
     previous: int
@@ -86,12 +93,17 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     position: int
     record_bytes: int
     topic_hash: int = 0
-    due_ms: int = 0
+    after_ms: int = 0
 
     @property
     def time_s(self) -> int:
         """The second of its slot."""
         return (self.written_ms + self.delay_ms) // PRECISION_MS
+
+    @property
+    def due_ms(self) -> int:
+        """When its message is due; 0: the record says it."""
+        return self.time_s * PRECISION_MS + self.after_ms if self.after_ms else 0
 
 
 class TimerCheck(msgspec.Struct, frozen=True, gc=False):
@@ -125,17 +137,25 @@ def decode_slot(data: bytes, at: int = 0) -> Slot:
 
 
 def encode_unit(unit: Unit) -> bytes:
-    """Pack a unit of the timer log."""
-    return _UNIT.pack(UNIT_BYTES, *astuple(unit))
+    """Pack a unit of the timer log, with its checksum."""
+    data = _UNIT.pack(UNIT_BYTES, *astuple(unit), 0)
+    return data[:CHECK_AT] + zlib.crc32(data[:CHECK_AT]).to_bytes(4, "big")
 
 
 def decode_unit(data: bytes | bytearray, at: int = 0) -> Unit | None:
-    """Unpack a unit; None for a blank, zeros or other bytes."""
-    if at + UNIT_BYTES > len(data):
+    """Unpack a unit; None for a blank, zeros or other bytes, and for one with a wrong bit.
+
+    Those of RocketMQ have no checksum.
+    """
+    end = at + UNIT_BYTES
+    if end > len(data):
         return None
-    size, *values = _UNIT.unpack_from(data, at)
+    size, *values, check = _UNIT.unpack_from(data, at)
     unit = Unit(*values)
-    return unit if size == UNIT_BYTES and 0 < unit.magic <= MAGIC_BITS else None
+    if size != UNIT_BYTES or not 0 < unit.magic <= MAGIC_BITS:
+        return None
+    is_sound = check == zlib.crc32(data[at : at + CHECK_AT])
+    return unit if is_sound or data[at + AFTER_AT : end] == _UNCHECKED else None
 
 
 def is_blank_unit(data: bytes | bytearray, at: int) -> bool:

@@ -6,14 +6,14 @@ order, `advance` which seconds are done.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.disk.replacing import replace_file
+from aerobee.storage.features.timers.chains import Chain, QueuedMessages
 from aerobee.storage.features.timers.codecs import (
     CHECK_BYTES,
     CHECK_FILE_BYTES,
@@ -29,8 +29,9 @@ from aerobee.storage.features.timers.codecs import (
     encode_check,
 )
 from aerobee.storage.features.timers.note import TimersNote, encode_note
+from aerobee.storage.features.timers.pages import read_small, write_pages
 from aerobee.storage.features.timers.timer_log import TimerLog, write_units
-from aerobee.storage.features.timers.wheel import Wheel, write_slots
+from aerobee.storage.features.timers.wheel import DOUBTED, Wheel, write_slots
 from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, TIMERS
 from aerobee.storage.store import MessageStore
 
@@ -133,14 +134,11 @@ class TimerIndex:
             raise LookupError(
                 f"second {time_s} is two weeks behind {self.read_s}, which comes first"
             )
-        there = self.wheel.there(time_s)
-        mine = there if there.time_s == time_s and self.wheel.uses(time_s) else None
-        place = self._append(message, magic, time_s, now_s, mine.last if mine else -1)
+        mine = self.wheel.waiting(time_s)
+        place = self._append(message, magic, time_s, now_s, mine.last)
         step = -1 if message.is_delete else 1
-        first, count, magic = (place, step, 0) if mine is None else (
-            mine.first if mine.first >= 0 else place, mine.count + step, mine.magic
-        )  # fmt: skip
-        self.wheel.put(Slot(time_s, first, place, count, magic))
+        first = mine.first if mine.first >= 0 else place
+        self.wheel.put(Slot(time_s, first, place, mine.count + step, mine.magic))
         self.waiting += step
         return time_s
 
@@ -148,28 +146,21 @@ class TimerIndex:
         delay_ms = (time_s - now_s) * PRECISION_MS
         delay_ms = max(-DELAY_MS_MAX, min(delay_ms, DELAY_MS_MAX)) // PRECISION_MS * PRECISION_MS
         written_ms = time_s * PRECISION_MS - delay_ms
+        after_ms = message.due_ms - time_s * PRECISION_MS
         unit = Unit(
             previous, magic, written_ms, delay_ms, message.position, message.record_bytes,
-            message.topic_hash, message.due_ms,
+            message.topic_hash, after_ms if 0 < after_ms <= PRECISION_MS else 0,
         )  # fmt: skip
         place = self.log.append(unit)
         self.next_offset = message.offset + 1
         return place
 
-    def chain(self, time_s: int) -> Iterator[Unit]:
-        """Yield the units of a second, the last one first, up to one that is not of it.
+    def chain(self, time_s: int) -> Chain:
+        """Return the units of a second; as many as its slot counts, else the files are damaged."""
+        return Chain(self.log, self.wheel.slot(time_s), self._store.commit_log.position)
 
-        See `slot`: there are as many as it counts, else the files are damaged.
-        """
-        slot, before = self.wheel.slot(time_s), self._store.commit_log.position
-        for _, unit in self._linked(slot.last if slot is not None else -1):
-            if unit.time_s != time_s or unit.position >= before:
-                return
-            before = unit.position
-            yield unit
-
-    def queued(self, time_s: int) -> Iterator[tuple[int, int]]:
-        """Yield position and size of each message that may wait for a second, the last one first.
+    def queued(self, time_s: int) -> QueuedMessages:
+        """Return position and size of each message that may wait for a second, the last one first.
 
         By the timers' queue, whatever wheel and timer log say; from where the slot's first unit is.
         """
@@ -177,22 +168,8 @@ class TimerIndex:
         first = None if slot is None or slot.magic else self.log.unit(slot.first)
         is_sound = first is not None and first.time_s == time_s and first.previous < 0
         begin = first.position if first is not None and is_sound else 0
-        if queue is None:
-            return
-        for offset in range(min(self.next_offset, queue.max_offset) - 1, queue.min_offset - 1, -1):
-            position, size, _ = queue.entry(offset)
-            if size == BLANK_SIZE:
-                continue  # the log has lost it
-            if position < begin:
-                return
-            yield position, size
-
-    def _linked(self, place: int) -> Iterator[tuple[int, Unit]]:
-        while place >= 0 and (unit := self.log.unit(place)) is not None:
-            yield place, unit
-            if unit.previous >= place:
-                return  # of a file that is not what it was
-            place = unit.previous
+        end = min(self.next_offset, queue.max_offset) if queue is not None else 0
+        return QueuedMessages(queue, end, begin)
 
     def advance(self, to_s: int) -> None:
         """Take every second before one as done; what was delivered is in the log."""
@@ -227,8 +204,8 @@ class TimerIndex:
             0, now_ms, self.check.counter + 1,
         )  # fmt: skip
         note = TimersNote(
-            self.read_s, self.position, self.next_offset, self.log.end, encode_check(check),
-            before, self.wheel.take(), counts,
+            self.read_s, self.position, self.next_offset, self.log.end, self.waiting,
+            encode_check(check), before, self.wheel.take(), counts,
         )  # fmt: skip
         position = self._store.commit_log.committed
         self._shots += 1
@@ -256,7 +233,7 @@ class TimerIndex:
         fd = files.open(path, create=True)
         try:
             files.resize(fd, CHECK_FILE_BYTES)
-            files.write(fd, data, 0)
+            write_pages(files, fd, path, data, 0)
             files.sync(fd)
         finally:
             files.close(fd)
@@ -272,28 +249,30 @@ class TimerIndex:
 
         The next note names it as the one that was there before.
         """
-        self.check = decode_check(self._files.read_all(self._check_path, CHECK_BYTES) or b"")
+        self.check = decode_check(read_small(self._files, self._check_path, CHECK_BYTES))
 
     @property
     def unwritten_bytes(self) -> int:
         """How many bytes of units no file has."""
         return self.log.end - self.log.written
 
-    def relink(self, time_s: int, waits: Callable[[Unit], bool]) -> None:
+    def relink(self, time_s: int, waits: Callable[[Unit], bool], *, doubted: bool = False) -> None:
         """Take units out of a second, in the files: only those are left that wait.
 
         The others count to the second before. It may be ended anywhere: they are known as done, by
-        the marks of what was delivered.
+        the marks of what was delivered. `doubted`: the chain does not have all that waits.
         """
         previous = -1
         left: list[tuple[int, Unit]] = []
-        for place, unit in self._linked(self.wheel.there(time_s).last):
+        chain = self.chain(time_s)
+        for unit in chain:
             if waits(unit):
-                left.append((place, unit))
+                left.append((chain.place, unit))
             else:
                 delay_ms = (time_s - 1) * PRECISION_MS - unit.written_ms
                 self.log.rewrite(
-                    place, msgspec.structs.replace(unit, previous=-1, delay_ms=delay_ms)
+                    chain.place,
+                    msgspec.structs.replace(unit, previous=-1, delay_ms=delay_ms, after_ms=0),
                 )
         count = 0
         for place, unit in reversed(left):
@@ -302,7 +281,10 @@ class TimerIndex:
             previous = place
             count += -1 if unit.magic & DELETE else 1
         first = left[-1][0] if left else -1
-        self.wheel.put(Slot(time_s, first, previous, count))
+        before = self.wheel.slot(time_s)
+        self.waiting += count - (before.count if before is not None else 0)
+        self.wheel.put(Slot(time_s, first, previous, count, DOUBTED if doubted else 0))
+        self.log.sync_rewritten()
 
     def close(self) -> None:
         """Let go of the files."""

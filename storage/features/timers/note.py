@@ -15,7 +15,7 @@ import msgspec
 from aerobee.remoting.message.layout import Layout
 from aerobee.storage.features.timers.codecs import CHECK_BYTES, SLOT_BYTES, SLOTS
 
-MAGIC: Final = b"AEROTMR1"
+MAGIC: Final = b"AEROTMR2"
 NOTE_BYTES_MAX: Final = 128 << 20
 
 HEAD_FIELDS: Final = Layout(
@@ -24,6 +24,7 @@ HEAD_FIELDS: Final = Layout(
     position="q",
     queue_offset="q",
     log_end="q",
+    waiting="q",
     check=f"{CHECK_BYTES}s",
     check_before=f"{CHECK_BYTES}s",
     slots="i",
@@ -40,14 +41,16 @@ class TimersNote(msgspec.Struct, frozen=True):
     """What was so at one moment.
 
     Every slot before `read_s` is done, and no delivery of a later one lies before `position` in the
-    log. Messages before `queue_offset` have their units before `log_end`. `check` are the bytes of
-    `timercheck` that go with it, `check_before` those that were there until then.
+    log. Messages before `queue_offset` have their units before `log_end`, and `waiting` is what the
+    slots from `read_s` on count together: a wheel that has lost some does not. `check` are the
+    bytes of `timercheck` that go with it, `check_before` those that were there until then.
     """
 
     read_s: int
     position: int
     queue_offset: int
     log_end: int
+    waiting: int
     check: bytes
     check_before: bytes
     slots: Mapping[int, bytes] = msgspec.field(default_factory=dict)
@@ -59,8 +62,8 @@ def encode_note(note: TimersNote) -> bytes:
     data = b"".join(
         (
             _HEAD.pack(
-                MAGIC, note.read_s, note.position, note.queue_offset, note.log_end, note.check,
-                note.check_before, len(note.slots), len(note.counts),
+                MAGIC, note.read_s, note.position, note.queue_offset, note.log_end, note.waiting,
+                note.check, note.check_before, len(note.slots), len(note.counts),
             ),
             *(_SLOT.pack(index, slot) for index, slot in note.slots.items()),
             note.counts,
@@ -81,5 +84,7 @@ def decode_note(data: bytes | None) -> TimersNote | None:
     if not 0 <= slots <= SLOTS or end + counts_bytes != len(content):
         return None
     noted = dict(_SLOT.iter_unpack(content[_HEAD.size : end]))
-    read_s, position, queue_offset, log_end, check, before = values
-    return TimersNote(read_s, position, queue_offset, log_end, check, before, noted, content[end:])
+    read_s, position, queue_offset, log_end, waiting, check, before = values
+    return TimersNote(
+        read_s, position, queue_offset, log_end, waiting, check, before, noted, content[end:]
+    )

@@ -3,7 +3,8 @@
 A note is believed if the log has all that it speaks of, and `timercheck` is one of the two that it
 names; else RocketMQ has had the store meanwhile, and its timer log says what waits: every unit of a
 second that it has not reached. What the timer log does not have is read from the timers' queue, by
-`TimerIndex.add`, as after every start.
+`TimerIndex.add`, as after every start. Where the wheel has lost what the note says that it has, its
+slots are made anew from the units.
 """
 
 import logging
@@ -27,7 +28,8 @@ from aerobee.storage.features.timers.codecs import (
 from aerobee.storage.features.timers.index import TimerIndex
 from aerobee.storage.features.timers.marks import delivered_between
 from aerobee.storage.features.timers.note import NOTE_BYTES_MAX, TimersNote, decode_note
-from aerobee.storage.layout import TIMER_CHECK, TIMER_LOG, TIMER_WHEEL, TIMERS, FileSpan
+from aerobee.storage.features.timers.pages import read_small
+from aerobee.storage.layout import TIMER_CHECK, TIMERS, FileSpan
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -47,10 +49,8 @@ class TimerRecovery:
         self._store = store
         self._index = index
         root, files = store.settings.root, store.files
-        self._log_folder = root / TIMER_LOG
-        self._wheel_path = root / TIMER_WHEEL
-        self._check = files.read_all(root / TIMER_CHECK, CHECK_BYTES) or b""
-        self._note = decode_note(files.read_all(root / TIMERS, NOTE_BYTES_MAX))
+        self._check = read_small(files, root / TIMER_CHECK, CHECK_BYTES)
+        self._note = decode_note(read_small(files, root / TIMERS, NOTE_BYTES_MAX))
         self._behind = 0  # the offset behind the last unit's message
         self.is_believed = False
         self.counts = b""
@@ -63,9 +63,7 @@ class TimerRecovery:
             return
         index.used = True
         index.check = check = decode_check(self._check)
-        if note is not None and self._is_true(note):
-            self._believe(note)
-        else:
+        if note is None or not self._is_true(note) or not self._believe(note):
             self._derive(check)
         if index.next_offset < queue.min_offset:
             log.error("timer_messages_lost from=%d to=%d", index.next_offset, queue.min_offset)
@@ -97,33 +95,47 @@ class TimerRecovery:
             and (damage is None or not damage.touches(note.position, end))
         )
 
-    def _believe(self, note: TimersNote) -> None:
+    def _believe(self, note: TimersNote) -> bool:
+        """Take what a note says; False where neither wheel nor timer log have all of it."""
         index = self._index
-        index.read_s, index.position = note.read_s, note.position
-        index.next_offset = note.queue_offset
         index.log.start(note.log_end)
         index.waiting = index.wheel.load(note.read_s, note.slots)
+        if index.waiting != note.waiting:
+            log.error("timer_wheel_damaged waiting=%d found=%d", note.waiting, index.waiting)
+            units = index.log.units()
+            self._make_wheel(
+                note.read_s, ((place, unit) for place, unit in units if place < note.log_end)
+            )
+            if index.waiting != note.waiting:
+                log.error("timer_log_damaged waiting=%d found=%d", note.waiting, index.waiting)
+                return False
+        index.read_s, index.position = note.read_s, note.position
+        index.next_offset = note.queue_offset
         self.counts = note.counts
         self.is_believed = True
+        return True
 
-    def _derive(self, check: TimerCheck) -> None:
-        """Take every unit of a second that was not reached as waiting; begin the wheel anew."""
-        index, files = self._index, self._store.files
-        units = self._sound_units()
-        index.read_s = check.read_ms // PRECISION_MS
+    def _make_wheel(self, from_s: int, units: Iterator[tuple[int, Unit]]) -> None:
+        """Give every unit of a second from one on its slot, and forget the slots that there are."""
+        index = self._index
         slots: dict[int, Slot] = {}
         for place, unit in units:
             time_s, step = unit.time_s, -1 if unit.magic & DELETE else 1
-            if time_s >= index.read_s:
+            if time_s >= from_s:
                 slot = slots.get(time_s)
                 first, count = (slot.first, slot.count) if slot is not None else (place, 0)
                 slots[time_s] = Slot(time_s, first, place, count + step)
-        if not index.read_s:
-            index.read_s = min(slots, default=0)
+        begin_s = from_s or min(slots, default=0)
         if not self._store.read_only:
-            files.remove(self._wheel_path)
+            index.wheel.remove()
         changed = {slot_index(time_s): encode_slot(slot) for time_s, slot in slots.items()}
-        index.waiting = index.wheel.load(index.read_s, changed)
+        index.waiting = index.wheel.load(begin_s, changed)
+
+    def _derive(self, check: TimerCheck) -> None:
+        """Take every unit of a second that was not reached as waiting; begin the wheel anew."""
+        index = self._index
+        self._make_wheel(check.read_ms // PRECISION_MS, self._sound_units())
+        index.read_s = index.wheel.begin_s
         index.known_offset, index.known_s = check.queue_offset, index.read_s
         index.next_offset = self._behind
         if check.read_ms > 0 and index.log.end >= check.log_position:

@@ -14,6 +14,7 @@ from aerobee.storage.features.timers.codecs import (
     encode_unit,
     is_blank_unit,
 )
+from aerobee.storage.features.timers.pages import read_pages, write_pages
 from aerobee.storage.layout import FileSpan, file_name, file_spans
 
 STEP_BYTES: Final = 20_000 * UNIT_BYTES
@@ -31,6 +32,7 @@ class TimerLog:
         self._folder = folder
         self._tail = bytearray()
         self._fds: dict[int, int] = {}
+        self._rewritten: set[int] = set()  # files that were changed where they were written before
         spans = file_spans(folder)
         self.file_bytes = spans[0].size if spans and spans[0].size else file_bytes
         self.begin = spans[0].begin if spans else 0
@@ -99,7 +101,8 @@ class TimerLog:
             if len(self._fds) >= 8:
                 self._files.close(self._fds.pop(next(iter(self._fds))))
             self._fds[base] = fd
-        return self._files.read(fd, min(count, base + self.file_bytes - place), place - base)
+        count = min(count, base + self.file_bytes - place)
+        return read_pages(self._files, fd, self._folder / file_name(base), count, place - base)
 
     def take(self) -> bytes:
         """Return what no file has yet."""
@@ -118,6 +121,18 @@ class TimerLog:
             self._files.write(fd, encode_unit(unit), place - base)
         finally:
             self._files.close(fd)
+        self._rewritten.add(base)
+
+    def sync_rewritten(self) -> None:
+        """Return when the disk has what was changed."""
+        while self._rewritten:
+            base = min(self._rewritten)
+            fd = self._files.open(self._folder / file_name(base))
+            try:
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            self._rewritten.remove(base)
 
     def spans(self) -> list[FileSpan]:
         """List the files, oldest first."""
@@ -125,11 +140,12 @@ class TimerLog:
 
     def trim(self, log_begin: int) -> None:
         """Remove files of which the last message's record is gone from the log."""
-        last = self.before(self.file_bytes)
         for span in self.spans():
             if span.begin + span.size > self.written:
                 return
-            unit = decode_unit(self._read(span.begin + last, UNIT_BYTES))
+            place = self.before(span.begin + self.file_bytes)
+            while (unit := self.stored(place)) is None and place > span.begin:
+                place -= UNIT_BYTES  # a damaged one does not keep its file, nor all behind it
             if unit is None or unit.position >= log_begin:
                 return
             self.begin = span.begin + span.size
@@ -160,12 +176,12 @@ def write_units(files: Files, folder: Path, file_bytes: int, place: int, data: b
         try:
             if fresh or files.size(path) != file_bytes:
                 files.resize(fd, file_bytes)
-            files.write(fd, view[:count], place - base)
+            write_pages(files, fd, path, view[:count], place - base)
             if not fresh and place + count == end and end < base + file_bytes:
                 files.clear(fd, end - base, base + file_bytes - end)
             files.sync(fd)
         finally:
             files.close(fd)
-        if fresh:
+        if fresh or place == base:  # it may be of a write that was ended midway
             files.sync_directory(folder)
         view, place = view[count:], place + count

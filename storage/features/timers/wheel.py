@@ -15,6 +15,7 @@ from aerobee.storage.features.timers.codecs import (
     encode_slot,
     slot_index,
 )
+from aerobee.storage.features.timers.pages import read_pages, write_pages
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,16 @@ class Wheel:
         """Return the slot of a second, None where nothing was ever put there."""
         slot = self.there(time_s)
         return slot if slot.time_s == time_s else None
+
+    def waiting(self, time_s: int) -> Slot:
+        """Return the slot of a second as it is to be added to; an empty one where nothing waits.
+
+        Where something waits, and its place has another second, bits have flipped: it is doubted.
+        """
+        if not self.uses(time_s):
+            return Slot(time_s, -1, -1, 0)
+        slot = self.there(time_s)
+        return slot if slot.time_s == time_s else Slot(time_s, -1, -1, 0, DOUBTED)
 
     def there(self, time_s: int) -> Slot:
         """Return what lies in the place of a second, of whichever second that is."""
@@ -143,7 +154,7 @@ class Wheel:
     def _read(self, at: int, count: int) -> bytes:
         if self._fd < 0 and self._open() < 0:
             return b""
-        return self._files.read(self._fd, count, at)
+        return read_pages(self._files, self._fd, self._path, count, at)
 
     def _open(self) -> int:
         if self._fd < 0:
@@ -152,6 +163,12 @@ class Wheel:
             except FileNotFoundError:
                 return -1
         return self._fd
+
+    def remove(self) -> None:
+        """Remove the file: what is put from now on is all there is."""
+        self.close()
+        self._files.remove(self._path)
+        self._changed, self._noted = {}, {}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -167,7 +184,7 @@ def write_slots(files: Files, path: Path, slots: Mapping[int, bytes]) -> None:
         if files.size(path) != WHEEL_BYTES:
             files.resize(fd, WHEEL_BYTES)
         for index, data in slots.items():
-            files.write(fd, data, index * SLOT_BYTES)
+            write_pages(files, fd, path, data, index * SLOT_BYTES)
         files.sync(fd)
     finally:
         files.close(fd)

@@ -65,9 +65,9 @@ async def test_what_was_taken_back_before_a_kill_stays_away(tmp_path: Path) -> N
     timers.stop()
 
 
-@pytest.mark.parametrize("wrong", [1 << 62, -1, 1 << 40, 5])
+@pytest.mark.parametrize("wrong", [1 << 62, -1, 1 << 40, 5, 1 << 32, 0x65 << 32])
 async def test_a_time_that_is_damaged_is_taken_from_the_record(tmp_path: Path, wrong: int) -> None:
-    """A unit's own time lies in its second; another one would hold all others back, or be early."""
+    """Another one, within its second, too, would hold all others back, or be early."""
     timers = Timers(tmp_path)
     for number in range(3):
         timers.send(b"%d" % number, 20_100 + 1000 * number)
@@ -75,8 +75,8 @@ async def test_a_time_that_is_damaged_is_taken_from_the_record(tmp_path: Path, w
     timers.die()
     (path,) = (tmp_path / TIMER_LOG).iterdir()
     data = bytearray(path.read_bytes())
-    due_at = UNIT_BYTES - 8
-    data[due_at : due_at + 8] = wrong.to_bytes(8, "big", signed=True)
+    after_at = UNIT_BYTES - 8
+    data[after_at : after_at + 8] = wrong.to_bytes(8, "big", signed=True)
     path.write_bytes(data)
     timers.begin()
     timers.clock.advance(20_099)
@@ -120,10 +120,30 @@ async def test_a_smaller_limit_drops_nothing_that_waits(tmp_path: Path) -> None:
     timers.stop()
 
 
+@pytest.mark.parametrize("bit", range(0, 64, 3))
+async def test_a_time_that_is_flipped_within_its_second(tmp_path: Path, bit: int) -> None:
+    """Nobody sees by the time alone that it is another one: none is early, and none is late."""
+    timers = Timers(tmp_path)
+    for number in range(3):
+        timers.send(b"%d" % number, 20_345 + number)
+    await timers.save()
+    timers.die()
+    at = 2 * UNIT_BYTES - 8 + bit // 8
+    _flip(tmp_path / TIMER_LOG / file_name(0), at, 1 << bit % 8)
+    timers.begin()
+    timers.clock.advance(20_345)
+    assert bodies(timers.store, "T") == [b"0"]
+    timers.clock.advance(1)
+    assert bodies(timers.store, "T") == [b"0", b"1"]
+    timers.clock.advance(1)
+    assert bodies(timers.store, "T") == [b"0", b"1", b"2"]
+    timers.stop()
+
+
 @pytest.mark.parametrize("first", [0, 3])
 async def test_a_unit_that_is_damaged_loses_nothing(tmp_path: Path, first: int) -> None:
     """Each field of a unit, flipped: the timers' queue has the messages all the same."""
-    for at in range(first, UNIT_BYTES - 8, 4):
+    for at in range(first, UNIT_BYTES, 4):
         timers = Timers(tmp_path / str(at))
         for number in range(4):
             timers.send(b"%d" % number, 20_100 + number)

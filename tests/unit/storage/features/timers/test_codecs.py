@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from aerobee.storage.features.timers.codecs import (
     CHECK_BYTES,
@@ -43,9 +44,25 @@ def test_a_unit_is_as_rocketmq_has_it() -> None:
     """A record of topic orders that was put there ten seconds before its slot's time."""
     topic_hash = struct.unpack(">i", bytes.fromhex("c3df62e5"))[0]
     unit = Unit(-1, DEFAULT, 1_699_999_990_000, 10_000, 4096, 300, topic_hash)
-    assert encode_unit(unit) == bytes.fromhex(UNIT)
     assert decode_unit(bytes.fromhex(UNIT)) == unit
-    assert unit.time_s == 1_700_000_000
+    assert (unit.time_s, unit.due_ms) == (1_700_000_000, 0)
+    ours = encode_unit(replace(unit, after_ms=345))
+    assert ours == bytes.fromhex(UNIT)[:44] + bytes.fromhex("00000159 9a9938ef")
+
+
+def test_a_unit_with_a_wrong_bit_is_none() -> None:
+    """Each bit of one of ours, that of the time within the second as well; of RocketMQ's alone
+    those that make it none of its own."""
+    unit = Unit(52, DEFAULT, 1_699_999_990_000, 10_000, 4096, 300, 7, 345)
+    data = encode_unit(unit)
+    assert decode_unit(data) == unit and unit.due_ms == 1_700_000_000_345
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert decode_unit(flipped) is None
+        flipped = bytearray.fromhex(UNIT)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert bit < 44 * 8 or decode_unit(flipped) is None
 
 
 @pytest.mark.parametrize("change", [(3, 0x35), (12, 0x80), (15, 0), (15, 16)])

@@ -13,6 +13,7 @@ NOTES = st.builds(
     NUMBERS,
     NUMBERS,
     NUMBERS,
+    NUMBERS,
     st.binary(min_size=CHECK_BYTES, max_size=CHECK_BYTES),
     st.binary(min_size=CHECK_BYTES, max_size=CHECK_BYTES),
     st.dictionaries(
