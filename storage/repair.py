@@ -17,6 +17,7 @@ from aerobee.remoting.errors import system_error
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.features.index.checking import index_problems, rebuild_index
+from aerobee.storage.features.timers.mending import TimersMender
 from aerobee.storage.layout import log_files
 from aerobee.storage.log.damage import DamageTable
 from aerobee.storage.log.snapshot import LogSnapshot
@@ -64,7 +65,10 @@ def _act(settings: StoreSettings, *, sure: bool) -> int:
         result = Repairer(settings, progress=show, sure=sure).run()
     for line in told(result):
         print(line)
-    for line in _mend_index(settings, result):
+    log_bytes = _snapshot(settings, result)
+    for line in _mend_index(settings, log_bytes):
+        print(line)
+    for line in TimersMender(Files(), settings, log_bytes).run():
         print(line)
     report = _checked(settings, sure=sure)
     for line in lines(report):
@@ -72,16 +76,20 @@ def _act(settings: StoreSettings, *, sure: bool) -> int:
     return 1 if report.problem_count else 0
 
 
-def _mend_index(settings: StoreSettings, result: Repaired) -> Iterator[str]:
-    """Make the index of keys anew where it is not sound; one that is sound stays."""
-    files, root = Files(), settings.root
-    if not any(index_problems(files, root, result.end)):
-        return
+def _snapshot(settings: StoreSettings, result: Repaired) -> LogSnapshot:
     damage = DamageTable()
     damage.replace(result.unfilled)
-    spans = log_files(root, settings.commit_log_dir)
+    spans = log_files(settings.root, settings.commit_log_dir)
     begin = spans[0].begin if spans else result.end
-    log = LogSnapshot(settings.log_dir, begin, result.end, settings.segment_bytes, damage.frozen())
+    frozen = damage.frozen()
+    return LogSnapshot(settings.log_dir, begin, result.end, settings.segment_bytes, frozen)
+
+
+def _mend_index(settings: StoreSettings, log: LogSnapshot) -> Iterator[str]:
+    """Make the index of keys anew where it is not sound; one that is sound stays."""
+    files, root = Files(), settings.root
+    if not any(index_problems(files, root, log.end)):
+        return
     entries = rebuild_index(files, root, log)
     yield f"the index of keys was made anew: {entries} entries; the old one is in damaged/index"
 

@@ -3,8 +3,9 @@
 Nothing is written, so a store at rest, of Java's broker too, stays as it is. Checked are: file
 names and sizes; every record's magic, position, lengths and checksum; that only zeros follow the
 last record of its file; that every record has its queue entry, and every entry its record, of that
-topic, queue, offset, size and tags; that offsets and positions rise without gaps. Records of topics
-that have been deleted, and perhaps made again, are counted, but are no problem.
+topic, queue, offset, size and tags; that offsets and positions rise without gaps; that what
+features keep beside them (index, copies, timers) agrees with itself. Records of topics that have
+been deleted, and perhaps made again, are counted, but are no problem.
 
 Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 """
@@ -24,6 +25,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
 from aerobee.storage.features.compaction.checking import problems_of_copies
 from aerobee.storage.features.index.checking import index_problems
+from aerobee.storage.features.timers.checking import timer_problems
 from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code
@@ -339,6 +341,7 @@ def verify(
     for problem in (
         *index_problems(Files(), settings.root, report.end),
         *problems_of_copies(Files(), settings.root),
+        *timer_problems(Files(), settings.root, report.end),
     ):
         report.add(problem)
     return report

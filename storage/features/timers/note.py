@@ -56,6 +56,15 @@ class TimersNote(msgspec.Struct, frozen=True):
     slots: Mapping[int, bytes] = msgspec.field(default_factory=dict)
     counts: bytes = b""
 
+    def names(self, check: bytes) -> bool:
+        """Whether a check is one of the two that go with it; a flipped bit is no other broker's.
+
+        That would have changed the time, which is in whole seconds: in more than one bit.
+        """
+        found = int.from_bytes(check.ljust(CHECK_BYTES, b"\0"))
+        both = self.check, self.check_before
+        return any((found ^ int.from_bytes(each)).bit_count() <= 1 for each in both)
+
 
 def encode_note(note: TimersNote) -> bytes:
     """Pack a note with its checksum."""

@@ -88,7 +88,7 @@ class TimerRecovery:
         end = self._store.commit_log.committed
         return (
             queue is not None
-            and self._is_ours()
+            and note.names(self._check)
             and note.position <= end
             and note.queue_offset <= queue.max_offset
             and (not note.log_end or (bool(spans) and note.log_end <= _end(spans)))
@@ -194,17 +194,6 @@ class TimerRecovery:
             if stored_ms is not None and stored_ms < read_ms - SLACK_MS:
                 return segment.base
         return self._store.commit_log.begin
-
-    def _is_ours(self) -> bool:
-        """Whether the check is one that the note names; a single flipped bit is no other broker's.
-
-        That would have changed the time, which is in whole seconds: in more than one bit.
-        """
-        note, check = self._note, self._check.ljust(CHECK_BYTES, b"\0")
-        return note is not None and any(
-            (int.from_bytes(check) ^ int.from_bytes(named)).bit_count() <= 1
-            for named in (note.check, note.check_before)
-        )
 
 
 def _end(spans: list[FileSpan]) -> int:

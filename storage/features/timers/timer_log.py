@@ -34,7 +34,7 @@ class TimerLog:
         self._fds: dict[int, int] = {}
         self._rewritten: set[int] = set()  # files that were changed where they were written before
         spans = file_spans(folder)
-        self.file_bytes = spans[0].size if spans and spans[0].size else file_bytes
+        self.file_bytes = max((span.size for span in spans), default=0) or file_bytes
         self.begin = spans[0].begin if spans else 0
         self.written = self.end = self.begin
 
@@ -88,6 +88,23 @@ class TimerLog:
                 at += self.file_bytes - at % self.file_bytes
             elif len(data) - (at - base) >= UNIT_BYTES or at == base:
                 return
+
+    def places(self, end: int) -> Iterator[tuple[int, Unit | None]]:
+        """Yield every place before an end that should have a unit; None for what is none."""
+        at = self.begin
+        while at < end:
+            rest = self.file_bytes - at % self.file_bytes
+            count = min(STEP_BYTES, (rest - BLANK_UNIT_BYTES) // UNIT_BYTES * UNIT_BYTES)
+            data = self.raw(at, min(count, end - at))
+            for begin in range(0, len(data), UNIT_BYTES):
+                yield at + begin, decode_unit(data, begin)
+            at += len(data)
+            if at % self.file_bytes > self.file_bytes - UNIT_BYTES - BLANK_UNIT_BYTES:
+                at += self.file_bytes - at % self.file_bytes
+
+    def raw(self, place: int, count: int) -> bytes:
+        """Return what a file has from a place on, with zeros for what it has not."""
+        return self._read(place, count).ljust(count, b"\0")
 
     def _read(self, place: int, count: int) -> bytes:
         """Read bytes of one file; fewer at its end, none where it is missing."""

@@ -130,6 +130,11 @@ class Wheel:
         for _, data in self._slots():
             yield decode_slot(data)
 
+    def placed(self) -> Iterator[tuple[int, Slot]]:
+        """Yield every slot that was ever used, with its place among them."""
+        for index, data in self._slots():
+            yield index, decode_slot(data)
+
     def _slots(self) -> Iterator[tuple[int, bytes]]:
         yield from self._changed.items()
         if self._open() < 0:
