@@ -3,9 +3,11 @@
     PYTHONPATH=tests .venv/bin/python -m benchmarks.waiting_timers --folder DIR
 
 Senders in processes of their own fill a broker, each message due at some second within two days.
-Then the broker is stopped and started, killed and started, and each time a message with a delay has
-to come in time beside those that wait. Memory is RssAnon, which is what the broker has for itself,
-and Pss, which has its share of mapped files, too: pages that the kernel takes back at will.
+With `--senders 0`, which is quicker, the files of a store are made (`waiting_store.py`), and a broker
+takes them over as if they were RocketMQ's. Then it is stopped and started, killed and started, and
+each time a message with a delay has to come in time beside those that wait. Memory is RssAnon, which
+is what the broker has for itself, and Pss, which has its share of mapped files, too: pages that the
+kernel takes back at will.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from support.raw_peer import RawPeer
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
@@ -29,6 +32,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
+from benchmarks.waiting_store import make
 
 AT_ONCE = 256
 BODY = b"0123456789"
@@ -69,7 +73,9 @@ async def _send(port: int, number: int, count: int, began_s: int) -> None:
         writer.write(piece)
         answers = piece.count(b"TIMER_DELIVER_MS")
         while answers:
-            data = left + await reader.read(1 << 18)
+            more = await reader.read(1 << 18)
+            assert more, "the broker has closed the connection"
+            data = left + more
             at = 0
             while len(data) - at >= 4:
                 end = at + 4 + int.from_bytes(data[at : at + 4])
@@ -177,12 +183,37 @@ def scratch(folder: Path | None) -> Iterator[Path]:
         yield Path(found)
 
 
+def make_store(broker: KilledBroker, messages: int) -> None:
+    """Have the files of so many messages made, and a broker started over them."""
+    now_s = int(time.time())
+    dice = np.random.default_rng(1)
+    dues_ms = now_s * 1000 + dice.integers(FIRST_S * 1000, LAST_S * 1000, messages)
+    asyncio.run(_send_one(broker.port, int(dues_ms[0])))
+    assert broker.stop() == 0
+    began_s = time.monotonic()
+    make(broker.store, dues_ms, now_s)
+    print(f"made the files in {time.monotonic() - began_s:.1f} s", flush=True)
+    began_s = time.monotonic()
+    broker.start()
+    print(f"took over in {time.monotonic() - began_s:.1f} s; {Memory(broker)}", flush=True)
+
+
+async def _send_one(port: int, due_ms: int) -> None:
+    async with await RawPeer.connect(port) as peer:
+        properties = f"UNIQ_KEY\x01{'K' * 32}\x02TIMER_DELIVER_MS\x01{due_ms}\x02"
+        reply = await peer.request(send_command(BODY, properties=properties))
+        assert reply.code == ResponseCode.SUCCESS, reply
+
+
 def measure(broker: KilledBroker, messages: int, senders: int) -> None:
     """Fill, look, stop, look, kill, look."""
     broker.start()
     print(f"at rest: {Memory(broker)}", flush=True)
-    most = fill(broker, messages, senders)
-    print(f"while it fills: RssAnon {most} MiB at most")
+    if senders:
+        most = fill(broker, messages, senders)
+        print(f"while it fills: RssAnon {most} MiB at most")
+    else:
+        make_store(broker, messages)
     look(broker, "filled", time.monotonic(), messages)
     began_s = time.monotonic()
     assert broker.stop() == 0
@@ -202,7 +233,7 @@ def main() -> None:
     """Read what is asked for, and measure it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=10_000_000)
-    parser.add_argument("--senders", type=int, default=2, help="processes that fill the broker")
+    parser.add_argument("--senders", type=int, default=2, help="processes; 0: files are made")
     parser.add_argument("--folder", type=Path, help="where the store goes: 700 bytes a message")
     options = parser.parse_args()
     with scratch(options.folder) as folder:
