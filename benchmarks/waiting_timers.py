@@ -3,11 +3,11 @@
     PYTHONPATH=tests .venv/bin/python -m benchmarks.waiting_timers --folder DIR
 
 Senders in processes of their own fill a broker, each message due at some second within two days.
-With `--senders 0`, which is quicker, the files of a store are made (`waiting_store.py`), and a broker
-takes them over as if they were RocketMQ's. Then it is stopped and started, killed and started, and
-each time a message with a delay has to come in time beside those that wait. Memory is RssAnon, which
-is what the broker has for itself, and Pss, which has its share of mapped files, too: pages that the
-kernel takes back at will.
+With `--senders 0`, which is quicker, the files of a store are made (`waiting_store.py`), and a
+broker takes them over as if they were RocketMQ's. Then it is stopped and started, killed and
+started, and each time a message with a delay has to come in time beside those that wait. Memory is
+RssAnon, which is what the broker has for itself, and Pss, which has its share of mapped files, too:
+pages that the kernel takes back at will.
 """
 
 import argparse

@@ -18,6 +18,7 @@ from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
+from aerobee.storage import verify
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 16
@@ -134,6 +135,7 @@ async def test_each_timed_message_is_delivered_once(tmp_path: Path, flush: str) 
     finally:
         broker.kill()
     print(f"{len(load.acknowledged)} acknowledged, {len(found)} delivered")
+    assert verify.main([str(broker.store), "--log-file-bytes", str(4 << 20)]) == 0
     twice = {body: count for body, count in found.items() if count > 1}
     assert not twice, f"{len(twice)} of {len(found)} came twice"
     lost = load.acknowledged - load.recalled - found.keys()

@@ -101,6 +101,66 @@ def test_the_next_broker_delivers_what_is_left(
                 cluster.stop_broker()
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("rocketmq stopped", "aerobee"), ("aerobee stopped", "rocketmq"),
+     ("rocketmq killed", "aerobee"), ("aerobee killed", "rocketmq")],
+    ids=" - ".join,
+)  # fmt: skip
+def test_what_was_taken_back_stays_away_after_an_exchange(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    """Recalled by the broker that took it, or by the next, which knows the handle of the first."""
+    kind, end = before.split()
+    settings = {"recallMessageEnable": "true", "timerWheelEnable": "true"}
+    store = tmp_path / "store"
+    cluster = KINDS[kind](tmp_path / "before", store=store, settings=settings)
+    with cluster, RawClient(cluster.broker) as client:
+        create_topic(cluster.broker, TOPIC, 1)
+        wait_for_route(cluster.namesrv, TOPIC)
+        first_ms = int(time.time() * 1000) + 45_000
+        handles = recallable(client, first_ms)
+        for body in (b"first 1", b"first 6"):
+            recall(client, handles[body])
+        time_noted_s = time.monotonic() + 3  # RocketMQ notes what waits each second
+        while time.monotonic() < time_noted_s:
+            assert not read_queue(client, TOPIC, 0)
+            time.sleep(0.2)
+        if end == "killed":
+            cluster.kill_broker()
+        else:
+            cluster.stop_broker()
+    other = KINDS[after](tmp_path / "after", store=store, settings=settings)
+    with other, RawClient(other.broker) as client:
+        assert time.time() * 1000 < first_ms - 2000, "the machine is too slow for this test"
+        for body in (b"first 3", b"first 8"):
+            recall(client, handles[body])
+        taken = {b"first 1", b"first 3", b"first 6", b"first 8"}
+        wait_for(client, handles.keys() - taken, 90)
+        last_ms = first_ms + 700 * len(handles) + 3000
+        while time.time() * 1000 < last_ms:
+            time.sleep(0.2)
+        found = Counter(message.body for message in read_queue(client, TOPIC, 0))
+        assert found == Counter(handles.keys() - taken)
+
+
+def recallable(client: RawClient, first_ms: int) -> dict[bytes, str]:
+    """Send messages that are due from then on; return the handle of each."""
+    handles = {}
+    for number in range(10):
+        body, due_ms = b"first %d" % number, first_ms + 700 * number
+        pairs = {"UNIQ_KEY": body.hex().upper(), "TIMER_DELIVER_MS": str(due_ms)}
+        handles[body] = send(client, TOPIC, 0, body, pairs).ext["recallHandle"]
+    return handles
+
+
+def recall(client: RawClient, handle: str) -> None:
+    """Take a message back."""
+    fields = {"topic": TOPIC, "recallHandle": handle, "producerGroup": "g"}
+    answer = client.call(370, fields)
+    assert answer.code == 0, answer
+
+
 @pytest.mark.parametrize("kind", ["aerobee", "rocketmq"])
 def test_a_java_producer_takes_a_message_back(kind: str, tmp_path: Path) -> None:
     """What it sets comes at its time, from our broker to the millisecond; what it recalls never."""
