@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXIT_LOST: Final = 3
 BAR_AFTER_S: Final = 2.0
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18})\s*([kmg]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -36,7 +36,7 @@ class Moment(click.ParamType[int]):
         """The first whole ms since 1970 that is not before the moment."""
         if isinstance(value, int):
             return value
-        if str(value).isdecimal() and len(value) > 8:
+        if str(value).isdecimal() and 8 < len(value) <= 18:
             return int(value)
         from aerobee.spark.exports.options import milliseconds
 

@@ -43,6 +43,8 @@ class _OddHeader(msgspec.Struct, gc=False):
     extFields: dict[str, msgspec.Raw] | None = None
 
 
+LANGUAGE_MAX: Final = 127  # a byte, where a header is not JSON
+
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Header).decode
 _decode_odd: Final = msgspec.json.Decoder(_OddHeader).decode
@@ -122,9 +124,16 @@ def _decode_oddities(data: bytes | memoryview, body: bytes) -> Command:
         _integer("version", header.version),
         ext={name: value for name, value in ext.items() if value is not None},
         remark=_text(header.remark),
-        language=int(language) if language.isdecimal() else language_number(language),
+        language=_language(language),
         body=body,
     )
+
+
+def _language(text: str) -> int:
+    """Return the number of a language that is given by name or by its ordinal, a byte."""
+    if text.isascii() and text.isdecimal() and len(text) <= 3 and int(text) <= LANGUAGE_MAX:
+        return int(text)
+    return language_number(text)
 
 
 def _mended(data: bytes | memoryview) -> bytes:

@@ -53,7 +53,7 @@ class CheckedSends:
         self._live = live
         self._checks = checks
         self._storing = storing
-        self._once = Once(storing)
+        self._once = Once(live, storing)
         self._hooks = hooks
 
     def store_request(

@@ -7,16 +7,21 @@ import msgspec
 
 from aerobee.broker.sends.storing import Placed, Storing
 from aerobee.remoting.codes import SysFlag
+from aerobee.broker.settings.live import Live
+from aerobee.remoting.command import INT32_MAX
 from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
+from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.message.record import Record
+from aerobee.remoting.words import TIMER_TOPIC
 
 Keys: TypeAlias = Sequence[str | None]
 """The unique key of each message as its producer sent it, None where it sent none."""
 Found: TypeAlias = Mapping[str, Record]
 """By their keys the records of messages that were stored before."""
 
+DIGITS_MAX: Final = 18  # of a number that a record names
 DUPLICATE: Final[Mapping[str, str]] = {"DUPLICATE": "true"}
 """What the answer has beside the first one's."""
 
@@ -34,7 +39,8 @@ class Split(msgspec.Struct, frozen=True):
 class Once:
     """Asks for the firsts of a request's messages, and answers with them."""
 
-    def __init__(self, storing: Storing) -> None:
+    def __init__(self, live: Live, storing: Storing) -> None:
+        self._live = live
         self._storing = storing
 
     def watches(self, topic: str) -> bool:
@@ -134,11 +140,29 @@ class Once:
             queue_offset=first.queue_offset,
             transaction_id=keys[0] if len(keys) == 1 else None,
             batch_uniq_id=keys[0] if first.sys_flag & SysFlag.INNER_BATCH else None,
+            recall_handle=recall_handle_of(first, self._live.current.broker_name),
         )
 
 
 def queue_id_of(record: Record) -> int:
     """Return the queue that a producer was told, also of a message that waits elsewhere."""
-    real = find_property(record.properties, Property.REAL_QID)
     waits = find_property(record.properties, Property.REAL_TOPIC) not in (None, record.topic)
-    return int(real) if waits and real is not None and real.isdecimal() else record.queue_id
+    told = number_of(record, Property.REAL_QID) if waits else None
+    return record.queue_id if told is None or told > INT32_MAX else told
+
+
+def recall_handle_of(record: Record, broker_name: str) -> str | None:
+    """Return by what a producer can take a message back that waits for a time of its own."""
+    topic = find_property(record.properties, Property.REAL_TOPIC)
+    out_ms = number_of(record, Property.TIMER_OUT_MS)
+    if record.topic != TIMER_TOPIC or topic is None or out_ms is None:
+        return None
+    key = find_property(record.properties, Property.UNIQ_KEY) or ""
+    return encode_recall_handle(topic, broker_name, out_ms + 1, key)
+
+
+def number_of(record: Record, name: str) -> int | None:
+    """Return the number that a property has, None where it has none, whoever wrote it."""
+    text = find_property(record.properties, name) or ""
+    sound = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
+    return int(text) if sound else None

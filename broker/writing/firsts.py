@@ -40,6 +40,10 @@ class SeenKeys(Protocol):
     def count(self) -> int:
         """How many keys are known."""
 
+    @property
+    def evicted(self) -> int:
+        """How many keys have gone before their time, for want of room."""
+
     def add_topic(self, window_ms: int) -> int:
         """Return the number of one more topic."""
 

@@ -83,7 +83,7 @@ def address_attributes(address: str) -> Attributes:
     """Say which broker it is, by "ip:port"."""
     host, _, port = address.rpartition(":")
     said: Attributes = {names.SERVER_ADDRESS: host.strip("[]")}
-    if port.isdigit():
+    if port.isascii() and port.isdecimal() and len(port) <= 5:
         said[names.SERVER_PORT] = int(port)
     return said
 
@@ -136,7 +136,8 @@ def _message_attributes(
         said[names.MESSAGE_KEYS] = tuple(keys)
     if group := properties.get(Property.SHARDING_KEY):
         said[names.MESSAGE_GROUP] = group
-    if (due := properties.get(Property.TIMER_DELIVER_MS, "")).isdecimal():
+    due = properties.get(Property.TIMER_DELIVER_MS, "")
+    if due.isascii() and due.isdecimal() and len(due) <= 18:  # as a 64-bit number has
         said[names.DELIVERY_TIMESTAMP] = int(due)
     return said
 

@@ -45,7 +45,7 @@ def parse_address(address: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isascii() or not port.isdigit():
         raise BadAddress(f"address {address!r} is not of the form host:port")
-    if not 0 < int(port) < 65536:
+    if len(port) > 5 or not 0 < int(port) < 65536:
         raise BadAddress(f"address {address!r}: a port is 1 to 65535")
     try:
         host.encode("idna")  # as whoever looks the name up does

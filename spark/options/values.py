@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from aerobee.spark.errors import OptionError
 from aerobee.spark.records.columns import BY_NAME
 
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18})\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 PARTITION_BYTES_MIN = 64 << 10
 PARTITIONS_MAX = 100_000

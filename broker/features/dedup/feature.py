@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from aerobee.broker.features.dedup.firsts import TopicFirsts
 from aerobee.broker.features.dedup.recovery import KeyRecovery
@@ -54,6 +54,11 @@ class Dedup(Feature):
         """Tell of keys, windows and duplicates."""
         return {
             "aerobee_dedup_keys": "Unique keys that are known, of all topics",
+            "aerobee_dedup_keys_max": "... for how many there is room (dedupEntriesMax)",
+            "aerobee_dedup_evicted_total": "... that went before their time, for want of room",
+            "aerobee_dedup_oldest_key_seconds": "How long ago the oldest of them came",
+            "aerobee_dedup_refused_total": "Sends that were refused: the log was still being read,"
+            " or the disk did not give the first message",
             "aerobee_dedup_topic_keys": "Unique keys of a topic that are known, old ones too",
             "aerobee_dedup_window_seconds": "How far back a topic's unique keys are known",
             "aerobee_dedup_duplicates_total": "Sends answered with the result of the first",
@@ -64,12 +69,51 @@ class Dedup(Feature):
         firsts = self.firsts
         if not firsts.numbers:
             return
-        yield Sample("aerobee_dedup_keys", firsts.keys.count)
+        keys = firsts.keys
+        yield Sample("aerobee_dedup_keys", keys.count)
+        yield Sample("aerobee_dedup_keys_max", firsts.entries_max)
+        yield Sample("aerobee_dedup_evicted_total", keys.evicted)
+        yield Sample("aerobee_dedup_refused_total", firsts.refused)
+        if (oldest_ms := firsts.oldest_ms()) is not None:
+            yield Sample("aerobee_dedup_oldest_key_seconds", (keys.clock_ms - oldest_ms) / 1000)
         for topic, number in firsts.numbers.items():
             labels = {"topic": topic}
-            yield Sample("aerobee_dedup_topic_keys", firsts.keys.state(number)[0], labels)
+            yield Sample("aerobee_dedup_topic_keys", keys.state(number)[0], labels)
             yield Sample("aerobee_dedup_window_seconds", firsts.window_ms(topic) / 1000, labels)
             yield Sample("aerobee_dedup_duplicates_total", firsts.duplicates[topic], labels)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what is known, what it was good for, and what is in its way."""
+        firsts = self.firsts
+        asked = bool(firsts.numbers)
+        dedup = {
+            "topics": len(firsts.numbers),
+            "known": firsts.ready.is_set(),
+            "keys": firsts.keys.count if asked else 0,
+            "keysMax": firsts.entries_max,
+            "oldestMs": firsts.oldest_ms() if asked else None,
+            "duplicates": firsts.duplicates.total(),
+            "evicted": firsts.keys.evicted if asked else 0,
+            "shortWindows": len(firsts.short_windows()),
+            "refused": firsts.refused,
+            "notSavedBecause": str(self._saving.error) if self._saving.error else None,
+        }
+        return {"dedup": dedup}
+
+    def degraded(self) -> Iterator[str]:
+        """Yield why retries are stored twice, or a start will have to read more."""
+        firsts = self.firsts
+        if firsts.no_memory is not None:
+            yield f"retries are stored twice: {firsts.no_memory}"
+        if short := firsts.short_windows():
+            topic = min(short, key=firsts.window_ms)
+            yield (
+                f"retries are stored once for a shorter time than {len(short)} topics ask, such as"
+                f" {firsts.window_ms(topic) / 1000:g} of {firsts.windows_ms[topic] / 1000:g} s in"
+                f" {topic}: dedupEntriesMax is {firsts.entries_max}"
+            )
+        if self._saving.error is not None:
+            yield f"unique keys are not saved, a start will read them: {self._saving.error}"
 
     async def _keep(self) -> None:
         if not self.firsts.ready.is_set():

@@ -48,7 +48,14 @@ class TopicFirsts:
         self.windows_ms: dict[str, int] = {}
         self.retired: list[int] = []
         self.duplicates: Counter[str] = Counter()
+        self.refused = 0  # sends: it was not known in time what the log has, or the disk refused
+        self.no_memory: str | None = None  # what the machine said when topics asked
         self.ready = asyncio.Event()  # it is known what the log has
+
+    @property
+    def entries_max(self) -> int:
+        """For how many keys there is room."""
+        return self._live.current.dedup_entries_max
 
     @property
     def keys(self) -> SeenKeys:
@@ -67,7 +74,13 @@ class TopicFirsts:
         if not window_ms:
             self.forget_topic(topic)
         elif number is None:
-            self.numbers[topic] = self.keys.add_topic(window_ms)
+            try:
+                self.numbers[topic] = self.keys.add_topic(window_ms)
+            except MemoryError as error:  # the next change of a topic tries again
+                self.no_memory = f"{error}, dedupEntriesMax is too large for this machine"
+                log.error("retries_stored_twice topic=%s reason=%r", topic, self.no_memory)
+                return
+            self.no_memory = None
             log.info("retries_stored_once topic=%s window_ms=%d", topic, window_ms)
         elif self.windows_ms[topic] != window_ms:
             self.keys.set_window(number, window_ms)
@@ -117,6 +130,7 @@ class TopicFirsts:
         try:
             await self._lookups.warm_record(position)
         except OSError as error:
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"[TIMEOUT_CLEAN_QUEUE]broker busy, the disk does not give the first message of"
@@ -143,6 +157,17 @@ class TopicFirsts:
         window_ms = self.windows_ms[topic]
         return window_ms if evicted_ms < 0 else min(window_ms, self.keys.clock_ms - evicted_ms)
 
+    def short_windows(self) -> list[str]:
+        """List the topics whose keys are known for less than they ask."""
+        if not self.numbers or not self.keys.evicted:
+            return []
+        return [topic for topic in self.numbers if self.window_ms(topic) < self.windows_ms[topic]]
+
+    def oldest_ms(self) -> int | None:
+        """Return when the oldest key that is known came, None without any."""
+        came = [self.keys.state(number)[1] for number in self.numbers.values()]
+        return min((each for each in came if each >= 0), default=None)
+
     def _position(self, topic: str, unique_key: str, now_ms: int) -> int:
         number = self.numbers.get(topic)
         return -1 if number is None else self.keys.find(number, key_of(unique_key), now_ms)
@@ -162,6 +187,7 @@ class TopicFirsts:
             async with asyncio.timeout(READY_WAIT_S):
                 await self.ready.wait()
         except TimeoutError:
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, the unique keys"

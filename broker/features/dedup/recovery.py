@@ -16,6 +16,7 @@ from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.features.dedup.firsts import TopicFirsts
 from aerobee.broker.features.dedup.replay import (
     WAITING_TOPICS,
+    Behind,
     ReadAhead,
     ReplayedQueue,
     Stored,
@@ -67,11 +68,11 @@ class KeyRecovery:
             return
         lookup, queues = self._files(), self._queues()
         snapshot = await self._beside(self._read)
-        behind = -1
+        behind = Behind()
         if snapshot is not None and firsts.numbers.keys() <= set(snapshot.topics.values()):
-            behind = await self._load(snapshot, lookup)
-        now_ms = max(firsts.now_ms(), firsts.keys.clock_ms)
-        await self._replay(replay(lookup, queues, dict(firsts.windows_ms), behind, now_ms))
+            behind = Behind(await self._load(snapshot, lookup), firsts.keys.clock_ms)
+        windows_ms = dict(firsts.windows_ms)
+        await self._replay(replay(lookup, queues, windows_ms, behind, firsts.now_ms()))
         log.info("unique_keys_known loaded=%d read=%d", self.loaded, self.replayed)
 
     async def _load(self, snapshot: KnownKeys, lookup: FileLookup) -> int:

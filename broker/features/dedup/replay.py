@@ -20,12 +20,18 @@ from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.queues.files import ENTRY
 from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.cold.file_lookup import FileEntries, FileLookup
-from aerobee.storage.reads.search import offset_by_time
+from aerobee.storage.reads.search import offset_by_time, stamp_of
 
 log = logging.getLogger(__name__)
 
-ENTRIES_AT_ONCE: Final = 1000
+ENTRIES_AT_ONCE: Final = 1000  # of one queue
+ENTRIES_AT_ONCE_MIN: Final = 16
+ENTRIES_MAX: Final = 200_000  # of all queues, 4 MB
 AHEAD_BYTES: Final = 64 << 10
+READ_ANYWAY: Final = 100_000
+"""So many messages are read without a look at when they were stored: half a second."""
+SEARCHES_MAX: Final = 8
+"""How often a clock may have gone back and forth before the rest is taken for too old."""
 
 WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
 """Where messages wait that were sent to another topic, which they name."""
@@ -47,11 +53,18 @@ class ReplayedQueue(msgspec.Struct, frozen=True):
     entries: QueueSnapshot
 
 
+class Behind(NamedTuple):
+    """Where the log is read from: behind the message at a position, -1 for all of it."""
+
+    position: int = -1
+    clock_ms: int = -1  # the latest time that any message up to there was stored
+
+
 def replay(
     lookup: FileLookup,
     queues: Iterable[ReplayedQueue],
     windows_ms: Mapping[str, int],
-    behind: int,
+    behind: Behind,
     now_ms: int,
 ) -> Iterator[Stored | None]:
     """Yield the messages of the topics of `windows_ms` behind a position, and within their windows.
@@ -60,16 +73,31 @@ def replay(
     What is damaged, or not given by the disk, can be nobody's first: it is passed over.
     """
     longest_ms = max(windows_ms.values(), default=0)
-    found = []
+    begun: list[tuple[ReplayedQueue, int]] = []
     for queue in queues:
-        window_ms = windows_ms.get(queue.topic, longest_ms)
         try:
-            begin = _begin(lookup, queue.entries, behind, now_ms - window_ms)
+            begin = _first_behind(lookup.entries(queue.entries), behind.position)
         except OSError as error:
             _tell(queue, error)
             continue
         if begin < queue.entries.max_offset:
-            found.append(_places(lookup, queue, begin))
+            begun.append((queue, begin))
+        yield None
+    found = []
+    # where the clock was right, all behind a message that counts do: what was stored in between
+    # with an earlier time was so while it was set back
+    at_once = min(ENTRIES_AT_ONCE, max(ENTRIES_AT_ONCE_MIN, ENTRIES_MAX // max(1, len(begun))))
+    reads_all = sum(queue.entries.max_offset - begin for queue, begin in begun) <= READ_ANYWAY
+    for queue, begin in begun:
+        since_ms = now_ms - windows_ms.get(queue.topic, longest_ms)
+        try:
+            if not reads_all and not since_ms <= behind.clock_ms <= now_ms:
+                begin = _first_since(lookup, queue, begin, since_ms, now_ms)
+        except OSError as error:
+            _tell(queue, error)
+            continue
+        found.append(_places(lookup, queue, begin, at_once))
+        yield None
     ahead = ReadAhead(lookup)
     for position, size in heapq.merge(*found):
         record = ahead.record(position, size)
@@ -116,21 +144,39 @@ def stored(record: Record, windows_ms: Mapping[str, int]) -> Stored | None:
     return Stored(topic, unique_key, record.position, record.store_timestamp)
 
 
-def _begin(lookup: FileLookup, queue: QueueSnapshot, behind: int, since_ms: int) -> int:
-    """Return the first offset of what lies behind a position and was stored since a time."""
-    entries = lookup.entries(queue)
-    begin = _first_behind(entries, behind)
-    if begin < entries.max_offset:
-        begin = max(begin, offset_by_time(lookup, entries, since_ms))
-    return begin
+def _first_since(
+    lookup: FileLookup, queue: ReplayedQueue, begin: int, since_ms: int, now_ms: int
+) -> int:
+    """Return the first offset from `begin` on, behind which are all messages of the window.
+
+    It ends now, or with the queue's newest message where the clock has been set back since. A
+    clock that was wrong for a while leaves times that do not grow, and a search by halves may end
+    behind the first that counts: so it looks back in steps that grow, and searches again from the
+    earliest that counts, too. It may well end at one that is older.
+    """
+    entries, end = lookup.entries(queue.entries), queue.entries.max_offset
+    newest_ms = stamp_of(lookup, entries, end - 1)
+    since_ms += max(0, (newest_ms or 0) - now_ms)
+    for _ in range(SEARCHES_MAX):
+        entries.min_offset, entries.max_offset = begin, end
+        end = offset_by_time(lookup, entries, since_ms)
+        earlier = [end - (1 << step) for step in range((end - begin).bit_length())]
+        stamps = [(at, stamp_of(lookup, entries, at)) for at in earlier if at >= begin]
+        counts = [at for at, stamp in stamps if stamp is not None and stamp >= since_ms]
+        if not counts:
+            break
+        end = counts[-1]
+    return end
 
 
-def _places(lookup: FileLookup, queue: ReplayedQueue, begin: int) -> Iterator[tuple[int, int]]:
+def _places(
+    lookup: FileLookup, queue: ReplayedQueue, begin: int, at_once: int
+) -> Iterator[tuple[int, int]]:
     """Yield position and size of the records that a queue names, from an offset on."""
     entries, end = lookup.entries(queue.entries), queue.entries.max_offset
     while begin < end:
         try:
-            run = entries.run(begin, min(ENTRIES_AT_ONCE, end - begin))
+            run = entries.run(begin, min(at_once, end - begin))
         except OSError as error:
             _tell(queue, error)
             return
@@ -146,12 +192,23 @@ def _tell(queue: ReplayedQueue, error: OSError) -> None:
 
 
 def _first_behind(entries: FileEntries, behind: int) -> int:
-    """Return the first offset of a message that lies behind a position."""
+    """Return the first offset of a message that lies behind a position.
+
+    Entries of lost messages name none: they are stepped past.
+    """
     low, high = entries.min_offset, entries.max_offset
     while low < high:
-        middle = (low + high) // 2
-        if entries.entry(middle)[0] <= behind:
-            low = middle + 1
+        known = middle = (low + high) // 2
+        while (position := _position(entries, known)) < 0 and known + 1 < high:
+            known += 1
+        if 0 <= position <= behind:
+            low = known + 1
         else:
             high = middle
     return low
+
+
+def _position(entries: FileEntries, offset: int) -> int:
+    """Return the position that an entry names, -1 where its message is lost."""
+    position, size, _ = entries.entry(offset)
+    return position if 0 < size < BLANK_SIZE else -1

@@ -105,7 +105,8 @@ class TopicRetention(Feature):
     def _follow(self, config: TopicConfig) -> None:
         """Take what a topic says now; what has expired once stays so."""
         name, value = config.topic_name, (config.attributes or {}).get(RETENTION_SECONDS, "")
-        kept_s = int(value) if value.isdecimal() and not is_compacted(config) else 0
+        sound = value.isascii() and value.isdecimal() and len(value) <= 18  # who knows who wrote it
+        kept_s = int(value) if sound and not is_compacted(config) else 0
         if kept_s and not is_system_topic(name, self._live.current):
             self._kept_s[name] = kept_s
         else:

@@ -79,3 +79,21 @@ async def known(broker: Broker) -> TopicFirsts:
     assert dedup is not None
     await until(dedup.firsts.ready.is_set, what="the unique keys to be known")
     return dedup.firsts
+
+
+def set_clock(broker: Broker, firsts: TopicFirsts, now_ms: int) -> None:
+    """Let it be that time wherever messages are stored."""
+
+    def now() -> int:
+        return now_ms
+
+    front = broker.context.front
+    front.traffic.now_ms = front.fast_traffic.now_ms = firsts.now_ms = now
+    broker.context.sends.storing.now_ms = now
+
+
+async def is_known(peer: RawPeer, key: str, topic: str = "T") -> bool:
+    """Send a message; tell whether it was there before. It is afterwards."""
+    reply = await peer.request(send(key, topic=topic))
+    assert reply.code == ResponseCode.SUCCESS, reply.remark
+    return "DUPLICATE" in reply.ext

@@ -53,6 +53,15 @@ def test_odd_clients_are_understood() -> None:
     assert decode_header_bytes(b'{"language":null,"code":"1"}').language == Language.OTHER
 
 
+@pytest.mark.parametrize(
+    "number", ["128", "9" * 5000, "\N{ARABIC-INDIC DIGIT ONE}", "\N{SUPERSCRIPT TWO}"]
+)
+def test_a_language_that_is_no_byte_is_none(number: str) -> None:
+    """Whatever digits a peer sends, they are its name at most."""
+    header = b'{"language":"%b","opaque":"7"}' % number.encode()
+    assert decode_header_bytes(header) == Command(0, language=Language.OTHER, opaque=7, version=0)
+
+
 def test_text_that_is_no_utf_8_is_mended_as_in_java() -> None:
     """A C++ client sends the bytes of a property as they are; the connection survives it."""
     for text in (b'{"extFields":{"i":"a\xffb"}}', b'{"code":"0","extFields":{"i":"a\xffb","e":1}}'):

@@ -26,7 +26,7 @@ from aerobee.client import (
     SendFailed,
 )
 from aerobee.client.otel import attributes
-from aerobee.client.otel.messages import carry, own_message
+from aerobee.client.otel.messages import address_attributes, carry, own_message, sent_attributes
 from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.testing import EmbeddedCluster
 
@@ -215,6 +215,16 @@ def test_properties_that_would_be_too_long_stay_as_they_are() -> None:
     carried = carry(Message("t", b"x", tags="A"), context)
     assert carried.tags == "A" and "traceparent" in carried.properties
     assert own_message(carried).properties == {}
+
+
+@pytest.mark.parametrize(
+    "digits", ["9" * 5000, "\N{ARABIC-INDIC DIGIT ONE}", "\N{SUPERSCRIPT TWO}"]
+)
+def test_numbers_of_others_are_believed_within_bounds(digits: str) -> None:
+    """A property or an address with more digits than a number has says nothing."""
+    said = sent_attributes([Message("t", b"x", properties={"TIMER_DELIVER_MS": digits})])
+    assert attributes.DELIVERY_TIMESTAMP not in said
+    assert address_attributes(f"h:{digits}") == {attributes.SERVER_ADDRESS: "h"}
 
 
 async def test_telemetry_that_fails_harms_nobody(

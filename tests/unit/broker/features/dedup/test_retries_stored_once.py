@@ -9,6 +9,7 @@ from support.features.dedup import (
     known,
     request_all,
     send,
+    set_clock,
     stored,
     topic_command,
     unique_key,
@@ -273,14 +274,3 @@ async def test_with_sync_flush_the_answer_waits_for_the_first(tmp_path: Path) ->
         assert [reply.code for reply in replies] == [ResponseCode.SUCCESS] * 2
         assert broker.store.commit_log.flushed_position == broker.store.commit_log.position
         assert len(await stored(peer)) == 2
-
-
-def set_clock(broker: Broker, firsts: TopicFirsts, now_ms: int) -> None:
-    """Let it be that time wherever messages are stored."""
-
-    def now() -> int:
-        return now_ms
-
-    front = broker.context.front
-    front.traffic.now_ms = front.fast_traffic.now_ms = firsts.now_ms = now
-    broker.context.sends.storing.now_ms = now
