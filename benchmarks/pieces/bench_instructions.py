@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from aerobee.broker.compiled.choice import is_compiled
-from benchmarks.pieces.messages import QUEUES, TOPIC, batch_frame, pull_frame, send_frame
+from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, batch_frame, pull_frame, send_frame
 from benchmarks.pieces.offline import offline_connection
 from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
 
@@ -33,6 +33,7 @@ class Reads(NamedTuple):
     messages: int
     few: int = 50  # reads; the difference between few and many cancels what a start costs
     many: int = 350
+    once: bool = False  # to a topic that stores a retry once, with new unique keys in each read
 
 
 def sends(frames: int, body_bytes: int) -> Reads:
@@ -55,6 +56,12 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     "batch-4x32x1KiB": lambda: Reads(
         b"".join(batch_frame(number, 1024, 32) for number in range(4)), 128, many=150
     ),
+    "once-64x1KiB": lambda: sends(64, 1024)._replace(once=True),
+    "once-1x1KiB": lambda: sends(1, 1024)._replace(many=2050, once=True),
+    "once-batch-4x32x1KiB": lambda: Reads(
+        b"".join(batch_frame(number, 1024, 32, first=32 * number) for number in range(4)),
+        *(128, 50, 150, True),
+    ),
     "pull-4x32": lambda: pulls(4, 32),
     "pull-1x1": lambda: pulls(1, 1)._replace(many=2050),
 }
@@ -65,13 +72,15 @@ async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
     """Handle so many reads and end at once, so that stopping is not counted."""
     with tempfile.TemporaryDirectory() as folder:
         async with offline_connection(
-            Path(folder), log_bytes=128 << 20, compiled=compiled
+            Path(folder), log_bytes=128 << 20, compiled=compiled, once=case.once
         ) as connection:
-            for _ in range(STORED // 16):
-                connection.read(sends(64, 1024).data)
+            before = Renewed(sends(64, 1024).data)
+            for number in range(STORED // 16):
+                connection.read(before.next(0x100_0000 + number))
             stored, written = connection.stored(TOPIC, QUEUES), connection.transport.written_bytes
-            for _ in range(reads):
-                connection.read(case.data)
+            renewed = Renewed(case.data)
+            for number in range(reads):
+                connection.read(renewed.next(0x200_0000 + number) if case.once else case.data)
             stored = connection.stored(TOPIC, QUEUES) - stored
             written = connection.transport.written_bytes - written
             done = reads * case.messages

@@ -11,10 +11,24 @@ TOPIC: Final = "BenchTopic"
 QUEUES: Final = 4
 
 
+_KEY_PART: Final = "18B4AAC2"  # of each unique key, the counter of the client's start
+
+
+class Renewed:
+    """Frames that come again and again, with other unique keys each time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._parts = data.split(_KEY_PART.encode())
+
+    def next(self, number: int) -> bytes:
+        """Return them as they come in a read."""
+        return (b"%08X" % number).join(self._parts)
+
+
 def properties(number: int) -> str:
     """Return the properties of one message."""
     return (
-        f"KEYS\x01Order{number:08d}\x02UNIQ_KEY\x017F0000010A2B18B4AAC2{number:012X}\x02"
+        f"KEYS\x01Order{number:08d}\x02UNIQ_KEY\x017F0000010A2B{_KEY_PART}{number:012X}\x02"
         f"WAIT\x01true\x02TAGS\x01{'TagA' if number & 1 else 'TagB'}\x02"
     )
 
@@ -46,12 +60,13 @@ def send_frame(number: int, body_bytes: int) -> bytes:
     return encode_frame(send_command(number, body_bytes))
 
 
-def batch_frame(number: int, body_bytes: int, messages: int) -> bytes:
-    """Return a SEND_BATCH_MESSAGE as bytes."""
+def batch_frame(number: int, body_bytes: int, messages: int, first: int = 0) -> bytes:
+    """Return a SEND_BATCH_MESSAGE as bytes, whose messages count from `first`."""
     command = send_command(number, body_bytes)
     ext = command.ext | {"m": "true", "i": properties(number)}
     inner = [
-        BatchedMessage(0, bytes(body_bytes), properties(each).encode()) for each in range(messages)
+        BatchedMessage(0, bytes(body_bytes), properties(first + each).encode())
+        for each in range(messages)
     ]
     code = RequestCode.SEND_BATCH_MESSAGE
     return encode_frame(Command(code, ext, encode_batch(inner), number, language=Language.JAVA))

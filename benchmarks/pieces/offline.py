@@ -8,8 +8,9 @@ from typing import Any
 
 from aerobee.broker.app import Broker
 from aerobee.broker.front.connection import BrokerConnection
+from aerobee.broker.rules.attributes import DEDUP_SECONDS
 from aerobee.broker.settings.keys import BrokerSettings
-from benchmarks.pieces.messages import QUEUES, TOPIC, send_frame
+from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, send_frame
 
 
 class DeafTransport(asyncio.Transport):
@@ -70,11 +71,12 @@ class OfflineConnection:
 
 @asynccontextmanager
 async def offline_connection(
-    folder: Path, log_bytes: int = 512 << 20, *, compiled: bool = True
+    folder: Path, log_bytes: int = 512 << 20, *, compiled: bool = True, once: bool = False
 ) -> AsyncIterator[OfflineConnection]:
     """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages.
 
-    `compiled` says whether compiled code, where there is some, serves sends.
+    `compiled` says whether compiled code, where there is some, serves sends; `once` that the topic
+    stores a producer's retry once.
     """
     values: dict[str, Any] = {
         "store_path_root_dir": folder,
@@ -93,11 +95,16 @@ async def offline_connection(
     try:
         connection = OfflineConnection(broker)
         connection.read(send_frame(0, 1024))  # makes the topic
-        at_once = False  # from then on they go the short way
-        while not at_once:
+        await asyncio.sleep(0.2)
+        if once:
+            topics = broker.context.tables.topics
+            if (config := topics.get(TOPIC)) is not None:
+                topics.update(config, {f"+{DEDUP_SECONDS}": "600"})
+        at_once, frame, tries = False, Renewed(send_frame(0, 1024)), 0
+        while not at_once:  # from then on they go the short way
             await asyncio.sleep(0.2)
             stored = connection.stored(TOPIC, QUEUES)
-            connection.read(send_frame(0, 1024))
+            connection.read(frame.next(tries := tries + 1))
             at_once = connection.stored(TOPIC, QUEUES) > stored
         yield connection
     finally:

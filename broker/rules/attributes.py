@@ -135,10 +135,23 @@ def apply_edits(
             result[key] = value
     if result.get(CLEANUP_POLICY) == COMPACTION and RETENTION_SECONDS in result:
         raise _refused(f"{RETENTION_SECONDS} is not for topics that keep the latest of each key")
+    window_ms = dedup_window_ms(result)
+    if window_ms and _hides_within(window_ms, result.get(RETENTION_SECONDS)):
+        raise _refused(
+            f"{DEDUP_SECONDS} must be less than {RETENTION_SECONDS}: of what nobody can read any"
+            " more nothing is known"
+        )
     if result.get(QUEUE_TYPE) == BATCH_QUEUE and result.get(CLEANUP_POLICY) == COMPACTION:
         raise _refused(f"{QUEUE_TYPE}={BATCH_QUEUE} and {CLEANUP_POLICY}={COMPACTION} exclude each"
                        " other: a batch has no key")  # fmt: skip
     return result
+
+
+def _hides_within(window_ms: int, retention_seconds: str | None) -> bool:
+    check = TOPIC_ATTRIBUTES[RETENTION_SECONDS].check
+    if retention_seconds is None or check(retention_seconds) is not None:
+        return False
+    return window_ms >= 1000 * int(retention_seconds)
 
 
 def is_batched(topic: TopicConfig) -> bool:

@@ -24,6 +24,7 @@ class Dedup(Feature):
 
     def __init__(self, parts: Parts) -> None:
         writing, topics = parts.writing, parts.tables.topics
+        self._live = parts.live
         self._store = writing.store
         self.firsts = TopicFirsts(parts.live, writing, parts.cold.lookups, wall_clock_ms)
         self._recovery = KeyRecovery(
@@ -111,6 +112,12 @@ class Dedup(Feature):
                 f"retries are stored once for a shorter time than {len(short)} topics ask, such as"
                 f" {firsts.window_ms(topic) / 1000:g} of {firsts.windows_ms[topic] / 1000:g} s in"
                 f" {topic}: dedupEntriesMax is {firsts.entries_max}"
+            )
+        kept_hours = self._live.current.file_reserved_time
+        if max(firsts.windows_ms.values(), default=0) >= kept_hours * 3_600_000:
+            yield (
+                "retries are stored once for a shorter time than topics ask: messages go after"
+                f" fileReservedTime, {kept_hours} hours"
             )
         if self._saving.error is not None:
             yield f"unique keys are not saved, a start will read them: {self._saving.error}"

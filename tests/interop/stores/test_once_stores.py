@@ -1,4 +1,4 @@
-"""A store changes brokers, and what its topics stored once: first come, first known, whoever took it."""
+"""A store changes brokers: of each unique key the first message counts, whoever has taken it."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
-from support.interop.raw_messages import read_queue, send, wait_for_route
+from support.interop.raw_messages import offset_of, read_queue, send, wait_for_route
 from support.interop.raw_remoting import Answer, RawClient
 from support.interop.rocketmq_server import RocketMQ
 
@@ -48,6 +48,12 @@ def again(client: RawClient, numbers: range) -> dict[int, Answer]:
     }
 
 
+def counted(client: RawClient) -> list[int]:
+    """How many messages lie in the topic's queues, and wait to get there."""
+    waiting = offset_of(client, 30, "SCHEDULE_TOPIC_XXXX", int(DELAYED["DELAY"]) - 1)
+    return [waiting, *(len(read_queue(client, TOPIC, queue)) for queue in range(2))]
+
+
 def leave(cluster: Cluster, end: str) -> None:
     """End a broker's time with the store."""
     if end == "killed":
@@ -70,21 +76,21 @@ def test_what_rocketmq_took_is_known(tmp_path: Path, end: str) -> None:
         wait_for_route(cluster.namesrv, TOPIC)
         ours = produce(client, range(20))
         leave(cluster, end)
-    with RocketMQ(tmp_path / "2", store=store) as cluster, RawClient(cluster.broker) as client:
+    with RocketMQ(tmp_path / "2", store=store) as other, RawClient(other.broker) as client:
         twice = produce(client, range(10))  # which RocketMQ stores
         theirs = produce(client, range(20, 40))
         assert not any(same(answer, ours[number]) for number, answer in twice.items())
-        leave(cluster, end)
+        leave(other, end)
     topics = json.loads((store / "config" / "topics.json").read_text())["topicConfigTable"]
     assert topics[TOPIC]["attributes"] == {"aerobee.dedup.seconds": "3600"}
     for generation in "34":  # the second finds what the first has saved
         cluster = Aerobee(tmp_path / generation, store=store)
         with cluster, RawClient(cluster.broker) as client:
-            stored = [len(read_queue(client, TOPIC, queue)) for queue in range(2)]
+            before = counted(client)
             found = again(client, range(40))
             assert found.keys() == set(range(40))
             assert all(same(found[number], first) for number, first in (ours | theirs).items())
-            assert [len(read_queue(client, TOPIC, queue)) for queue in range(2)] == stored
+            assert counted(client) == before
             assert not again(client, range(100, 101)) or generation == "4"
             leave(cluster, end)
 
@@ -102,9 +108,9 @@ def test_a_log_that_another_broker_shortened(tmp_path: Path) -> None:
         produce(client, range(20, 40))
         leave(cluster, "stopped")
     shutil.copy(store / "aerobee.dedup", older / "aerobee.dedup")
-    with RocketMQ(tmp_path / "3", store=older) as cluster, RawClient(cluster.broker) as client:
+    with RocketMQ(tmp_path / "3", store=older) as other, RawClient(other.broker) as client:
         theirs = produce(client, range(40, 70))
-        leave(cluster, "stopped")
+        leave(other, "stopped")
     with Aerobee(tmp_path / "4", store=older) as cluster, RawClient(cluster.broker) as client:
         assert not again(client, range(20, 40)), "their messages are lost"
         found = again(client, range(70))

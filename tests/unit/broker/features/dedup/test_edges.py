@@ -13,7 +13,7 @@ from support.servers.live_broker import live_broker
 
 from aerobee.broker.features.dedup import firsts as firsts_module
 from aerobee.broker.sends.once import queue_id_of
-from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.record import Record
 from aerobee.storage.log.segment import Segment
 
@@ -128,3 +128,16 @@ async def test_what_is_shown_of_it(tmp_path: Path) -> None:
         assert "dedupEntriesMax" in (await live.get("/readyz"))[1]
         assert (await peer.request(topic_command("T", "-aerobee.dedup.seconds"))).code == 0
         assert "dedupEntriesMax" not in (await live.get("/readyz"))[1]
+
+
+async def test_a_retention_that_was_made_shorter_than_a_window_is_told(tmp_path: Path) -> None:
+    """Code 25 shortens it while topics ask for more: from then on `/readyz` says so."""
+    async with (
+        live_broker(tmp_path, http_port=0) as live,
+        await RawPeer.connect(live.broker.port) as peer,
+    ):
+        await watch(peer, seconds=7200)
+        assert "fileReservedTime" not in (await live.get("/readyz"))[1]
+        code = RequestCode.UPDATE_BROKER_CONFIG
+        assert (await live.ask(code, body=b"fileReservedTime=2\n")).code == ResponseCode.SUCCESS
+        assert "fileReservedTime, 2 hours" in (await live.get("/readyz"))[1]
