@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 
 from aerobee.broker.compiled.choice import is_compiled
 from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, batch_frame, pull_frame, send_frame
-from benchmarks.pieces.offline import offline_connection
+from benchmarks.pieces.offline import OfflineConnection, offline_connection
+from benchmarks.pieces.transacting import Transacting
 from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
 
 COMPILED = "compiled"
@@ -27,13 +28,18 @@ STORED: Final = 64  # before the first read, in each of the queues
 
 
 class Reads(NamedTuple):
-    """What a socket read brings, and how many messages that concerns."""
+    """What a socket read brings, and how many messages that concerns.
+
+    Where that depends on what was answered before, `next_data` makes it: as often in the run of
+    few reads as in that of many, so that making it is not counted.
+    """
 
     data: bytes
     messages: int
     few: int = 50  # reads; the difference between few and many cancels what a start costs
     many: int = 350
     once: bool = False  # to a topic that stores a retry once, with new unique keys in each read
+    next_data: Callable[[OfflineConnection], bytes] | None = None
 
 
 def sends(frames: int, body_bytes: int) -> Reads:
@@ -47,6 +53,11 @@ def pulls(frames: int, messages: int) -> Reads:
     wanted = ("TAG", "*")
     data = b"".join(pull_frame(number, number % 4, 0, messages, wanted) for number in range(frames))
     return Reads(data, frames * messages, many=150)
+
+
+def transactions(frames: int, body_bytes: int) -> Reads:
+    """Return reads of so many half messages, and the ENDs that commit those of the read before."""
+    return Reads(b"", frames, many=150, next_data=Transacting(frames, body_bytes).next_data)
 
 
 CASES: Final[dict[str, Callable[[], Reads]]] = {
@@ -64,6 +75,8 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     ),
     "pull-4x32": lambda: pulls(4, 32),
     "pull-1x1": lambda: pulls(1, 1)._replace(many=2050),
+    "transact-64x1KiB": lambda: transactions(64, 1024),
+    "transact-8x1KiB": lambda: transactions(8, 1024)._replace(many=1050),
 }
 """How many frames come in one read, and what they are."""
 
@@ -77,10 +90,19 @@ async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
             before = Renewed(sends(64, 1024).data)
             for number in range(STORED // 16):
                 connection.read(before.next(0x100_0000 + number))
+            if case.next_data is not None:
+                connection.read(case.next_data(connection))  # to have something to commit
             stored, written = connection.stored(TOPIC, QUEUES), connection.transport.written_bytes
             renewed = Renewed(case.data)
-            for number in range(reads):
-                connection.read(renewed.next(0x200_0000 + number) if case.once else case.data)
+            if case.next_data is None:
+                for number in range(reads):
+                    connection.read(renewed.next(0x200_0000 + number) if case.once else case.data)
+            else:
+                for number in range(case.many):
+                    data = case.next_data(connection)
+                    if number < reads:
+                        connection.read(data)
+                        await asyncio.sleep(0)  # op messages are written as the turn ends
             stored = connection.stored(TOPIC, QUEUES) - stored
             written = connection.transport.written_bytes - written
             done = reads * case.messages

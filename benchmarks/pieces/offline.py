@@ -68,6 +68,11 @@ class OfflineConnection:
         """Return how many messages the topic has."""
         return sum(self._queues.get(topic, number).stored.max_offset for number in range(queues))
 
+    def entries(self, topic: str, begin: int) -> list[tuple[int, int]]:
+        """Return offset and position of what queue 0 of a topic has from an offset on."""
+        stored = self._queues.get(topic, 0).stored
+        return [(offset, stored.entry(offset)[0]) for offset in range(begin, stored.max_offset)]
+
 
 @asynccontextmanager
 async def offline_connection(

@@ -13,7 +13,7 @@ from aerobee.broker.front.unread import FULL_READ_BYTES, Unread, watch
 from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.replies import refusal
 from aerobee.broker.writing.stamps import Stamp
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, SysFlag
 from aerobee.remoting.command import FLAG_ONEWAY
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, WORDS_BYTES, decode_payload
@@ -22,6 +22,7 @@ from aerobee.remoting.headers.envelopes import (
     DECODE_ENVELOPE,
     DECODE_PULL,
     DECODE_SEND,
+    decode_json_end,
     decode_json_send,
 )
 from aerobee.remoting.headers.pull import PullMessageRequest
@@ -35,8 +36,10 @@ from aerobee.storage.errors import LogBusy, StoreError
 SEND: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 SENDS: Final = frozenset({SEND, BATCH})
+PREPARED: Final = SysFlag.TRANSACTION_PREPARED
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
+PLAIN_END: Final = b'{"code":%d,' % RequestCode.END_TRANSACTION
 
 unpack_words = FRAME_FIELDS.run().unpack_from
 
@@ -109,8 +112,9 @@ class BrokerConnection(Connection):
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at, turns = 0, self.limits.frames_per_turn_max
+        transacts = False  # the last frame began a transaction, or ended one: the next may, too
         while turns:
-            if serve_run is not None:
+            if serve_run is not None and not transacts:
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
                 turns -= run
                 if not turns:
@@ -132,7 +136,12 @@ class BrokerConnection(Connection):
                     if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
                         whole = decode_json_send(header)
                         fields, opaque = whole.ext_fields, whole.opaque
+                        transacts = bool(fields.sys_flag & PREPARED)
                         if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
+                            at = end
+                            continue
+                    elif transacts and header.startswith(PLAIN_END):
+                        if self._end(header):
                             at = end
                             continue
                     elif pulled := self._pull_run(data, at, turns + 1, replies):
@@ -140,6 +149,7 @@ class BrokerConnection(Connection):
                         turns += 1 - run
                     else:
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
+                        transacts = header.startswith(PLAIN_END)
                 except LogBusy:
                     if not self.overdue:
                         self.traffic.stalls.add(self)
@@ -234,6 +244,14 @@ class BrokerConnection(Connection):
         if code == RequestCode.END_TRANSACTION and envelope.flag and self.traffic.halves:
             return self.traffic.halves.end(DECODE_END[codec](envelope.ext_fields))
         return False
+
+    def _end(self, header: bytes) -> bool:
+        """End a transaction by a JSON header, as `_fast` does it."""
+        whole, halves = decode_json_end(header), self.traffic.halves
+        if whole.flag != FLAG_ONEWAY or halves is None or not halves.end(whole.ext_fields):
+            return False
+        self.traffic.tick.schedule()
+        return True
 
     def _pull_run(
         self, data: bytes, at: int, frames_max: int, replies: Frames

@@ -45,6 +45,7 @@ class Tick:
         self.sync = store.settings.flush_mode == "SYNC_FLUSH"
         self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
         self.wake: Callable[[list[TopicQueue]], None] = lambda queues: None  # those who wait
+        self.turn_ends: Callable[[], None] | None = None  # has more to append, once; raises nothing
         self.slow_write: Callable[[float], None] = lambda took_s: None  # is told of it
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
@@ -100,6 +101,9 @@ class Tick:
     def commit(self) -> None:
         """Write the log, answer every connection, wake the pulls that waited."""
         self._scheduled = False
+        if self.turn_ends is not None:
+            turn_ends, self.turn_ends = self.turn_ends, None
+            turn_ends()
         acks, self._acks = self._acks, []
         answers, self._answers = self._answers, []
         written = self.commit_log()

@@ -67,7 +67,17 @@ class JsonSend(msgspec.Struct, gc=False, rename={"ext_fields": "extFields"}):
     flag: int = 0
 
 
+class JsonEnd(msgspec.Struct, gc=False, rename={"ext_fields": "extFields"}):
+    """A whole JSON header of an END_TRANSACTION, decoded at once."""
+
+    code: int
+    ext_fields: EndTransactionRequest
+    opaque: int = 0
+    flag: int = 0
+
+
 decode_json_send: Final = msgspec.json.Decoder(JsonSend, strict=False).decode
+decode_json_end: Final = msgspec.json.Decoder(JsonEnd, strict=False).decode
 
 DECODE_ENVELOPE: Final[dict[int, Callable[[bytes], Envelope]]] = {
     Codec.JSON: msgspec.json.Decoder(JsonEnvelope).decode,

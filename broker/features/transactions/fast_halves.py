@@ -28,7 +28,7 @@ from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 
 WARM_BYTES: Final = 16 << 20  # at the log's end, which the system has in memory
-PLAIN_MAX: Final = 1024  # usual properties that are remembered; a program's are mostly the same
+PLAIN_MAX: Final = 1024  # usual properties that are remembered, without both keys of a message
 PLAIN_CHARACTERS_MAX: Final = 1024
 KEPT_BYTES_MAX: Final = 16 << 20  # of messages that wait for a quick END
 _KEPT_BYTES: Final = 200  # of one, beside its body and properties
@@ -50,8 +50,8 @@ Kept = tuple[int, int, int, bytes, bytes, bytes, int]
 """Flag, sys flag, born time, stamp, body, properties and tags code of a committed message."""
 
 
-Plain = tuple[str, int, bytes, bytes]
-"""Group and tags code of usual properties, and as they are stored what is around the unique key."""
+Plain = tuple[str, int]
+"""Group and tags code of usual properties."""
 
 
 class FastHalves:
@@ -67,11 +67,12 @@ class FastHalves:
         self._endings = endings
         self._halves: OpenHalves = endings.halves
         self._now_ms = endings.clock.now_ms
+        self._steady_ms = endings.clock.steady_ms
         self._placer = placer
         self._half_queue: TopicQueue | None = None
         self._kept: dict[int, Kept] = {}  # by offset; most are ended a moment later
         self._kept_bytes = 0  # of all since it was empty, also those that have ended
-        self._plain: dict[tuple[str, str], Plain] = {}
+        self._plain: dict[tuple[str, ...], Plain] = {}  # by what is around the keys
         settings = live.current
         self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
         live.on_change(
@@ -82,7 +83,6 @@ class FastHalves:
 
     def _apply_text(self, region: str, cluster: str, trace_on: bool) -> None:
         self._suffix = format_properties(broker_properties(region, trace_on, cluster)).encode()
-        self._plain.clear()
 
     def append(
         self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
@@ -93,20 +93,21 @@ class FastHalves:
             properties += "\x02"
         before, _, rest = properties.partition("UNIQ_KEY\x01")
         unique_key, _, after = rest.partition("\x02")
-        plain = self._plain.get((before, after)) or self._look(properties, before, after)
+        around = _around_keys(before, after)
+        plain = self._plain.get(around) or self._look(properties, before, around)
         if plain is None:
             return None
-        group, tags_code, own_before, own_after = plain
-        key = Key(group, unique_key, queue.name)
-        encoded_key, settings = unique_key.encode(), self._live.current
+        group, tags_code = plain
+        halves, settings = self._halves, self._live.current
+        key, encoded_key = Key(group, unique_key, queue.name), unique_key.encode()
         if (
-            self._halves.find(key) is not None
+            halves.find(key) is not None
             or not encoded_key.isalnum()
-            or len(self._halves) >= settings.open_transactions_max
+            or len(halves) >= settings.open_transactions_max
             or settings.reject_transaction_message
         ):
             return None
-        own = b"%b%b\x02%b" % (own_before, encoded_key, own_after)
+        own = properties.encode() + self._suffix
         end = b"__transactionId__\x01%b\x02" % encoded_key
         text = own + _place(queue.name, queue.queue_id) + end
         if len(text) > PROPERTIES_BYTES_MAX - COPY_BYTES_MAX:
@@ -121,7 +122,10 @@ class FastHalves:
         position = log.append(stored, flag, sys_flag, born_ms, stamp, body, text, tags_code)
         size = log.position - position
         half_queue.arrived_bytes += size
-        self._placer.add(Half(key, offset, position, queue.queue_id, 0, 0))
+        now_ms = self._now_ms()
+        half = Half(key, offset, position, queue.queue_id, now_ms, now_ms)
+        halves.add_new(half, self._steady_ms())
+        self._placer.added()
         self._kept_bytes += size + _KEPT_BYTES
         if self._kept_bytes > KEPT_BYTES_MAX:  # whoever is slow is read from the log
             self._kept.clear()
@@ -129,8 +133,8 @@ class FastHalves:
         self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
         return position, offset, encoded_key
 
-    def _look(self, properties: str, before: str, after: str) -> Plain | None:
-        """Look at properties all of which but the unique key are new; None: they are unusual."""
+    def _look(self, properties: str, before: str, around: tuple[str, ...]) -> Plain | None:
+        """Look at properties that are new but for their keys; None: they are unusual."""
         pairs = [pair.partition("\x01") for pair in properties[:-1].split("\x02")]
         named = {name: value for name, _, value in pairs}
         if (
@@ -143,16 +147,11 @@ class FastHalves:
             or (before and before[-1] != "\x02")  # the end of another name, or a value
         ):
             return None
-        plain = (
-            named["PGROUP"],
-            self._tag_hashes[named.get("TAGS", "")],
-            f"{before}UNIQ_KEY\x01".encode(),
-            after.encode() + self._suffix,
-        )
+        plain = named["PGROUP"], self._tag_hashes[named.get("TAGS", "")]
         if len(properties) <= PLAIN_CHARACTERS_MAX:
             if len(self._plain) >= PLAIN_MAX:
                 self._plain.clear()
-            self._plain[before, after] = plain
+            self._plain[around] = plain
         return plain
 
     def end(self, header: EndTransactionRequest) -> bool:
@@ -229,6 +228,25 @@ class FastHalves:
         if queue.holds:
             self._tick.woken.append(queue)
         return True
+
+
+def _around_keys(before: str, after: str) -> tuple[str, ...]:
+    """Return properties without UNIQ_KEY, which stood between, and without the value of KEYS.
+
+    Programs give each message others, so what is left comes again. A value of KEYS that is empty,
+    and what only looks like that name, stays.
+    """
+    head, found, rest = before.partition("KEYS\x01")
+    if found:
+        value, ended, tail = rest.partition("\x02")
+        usual = value and ended and (not head or head[-1] == "\x02")
+        return (head, tail, after) if usual else (before, after)
+    head, found, rest = after.partition("KEYS\x01")
+    if found:
+        value, ended, tail = rest.partition("\x02")
+        usual = value and ended and (not head or head[-1] == "\x02")
+        return (before, head, tail) if usual else (before, after)
+    return before, after
 
 
 @lru_cache(maxsize=1024)

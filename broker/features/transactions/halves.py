@@ -8,7 +8,7 @@ whichever of its records an END names.
 import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ DROPPED_MAX: Final = 512  # dues of what has ended, in one look
 SPARE_DUES: Final = 1024  # of transactions that have ended: dropped in one go
 
 
-class Key(NamedTuple):
+class Key(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What makes two half messages the same transaction."""
 
     group: str

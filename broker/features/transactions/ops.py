@@ -73,14 +73,13 @@ class OpMessages:
         self.pending.append(offset)
         if done is not None:
             self._answers.append(done)
-        if self._call is None:
-            self._call = self.clock.call_later(0, self._turn_ends)
+        if self._call is None and self._tick.turn_ends is None:
+            self._tick.turn_ends = self._turn_ends
+            self._tick.schedule()
 
     def stop(self) -> None:
         """Write what is pending, and wait for nothing more."""
-        if self._call is not None:
-            self._call.cancel()
-            self._turn_ends()
+        self._turn_ends()
         if self._call is not None:
             self._call.cancel()
             self._call = None
@@ -141,7 +140,9 @@ class OpMessages:
             self.written.append((offset, largest))
 
     def _turn_ends(self) -> None:
-        self._call = None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
         again_s: float | None = REFUSED_WAIT_S
         answers, self._answers = self._answers, []
         committed = False

@@ -74,9 +74,3 @@ class HalfPlacer:
         half = Half(key, offset, position, queue_id, now_ms, now_ms, immune_ms=immune_ms)
         self._halves.add(half, now_ms, self._clock.steady_ms())
         self.added()
-
-    def add(self, half: Half) -> None:
-        """Take a half message that was stored just now."""
-        half.born_ms = half.stored_ms = self._clock.now_ms()
-        self._halves.add_new(half, self._clock.steady_ms())
-        self.added()

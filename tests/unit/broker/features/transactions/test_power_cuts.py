@@ -89,6 +89,7 @@ class Life:
         self.feature._progress.stop()
         if (call := self.feature._ops._call) is not None:
             call.cancel()
+        self.writing.tick.turn_ends = None
         self.store.abandon()
 
     def open_bodies(self) -> set[bytes]:
