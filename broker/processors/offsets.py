@@ -5,6 +5,7 @@ from typing import Final
 
 from aerobee.broker.handover.owned_queue import Verdict
 from aerobee.broker.members.group import GroupQueue
+from aerobee.broker.rules.own_groups import check_own_group
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -86,6 +87,7 @@ def update_consumer_offset(ctx: Context, request: Request[UpdateConsumerOffsetRe
     """Remember how far a group has consumed one queue."""
     header = request.header
     group, topic = header.consumer_group, header.topic
+    check_own_group(group)
     if group not in ctx.tables.groups:
         raise RequestError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
     config = ctx.tables.topics.get(topic)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from aerobee.broker.rules.names import check_group
+from aerobee.broker.rules.own_groups import check_own_group
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     ConsumeTimeSpanBody,
@@ -89,6 +90,7 @@ def clone_group_offset(ctx: Context, request: Request[CloneGroupOffsetRequest]) 
     """
     header = request.header
     check_group(header.dest_group)
+    check_own_group(header.dest_group)
     named = (header.topic or "").strip()
     source = None if header.offline else ctx.consumers.members.group(header.src_group)
     subscribed = source.subscriptions if source is not None else {}

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from aerobee.broker.members.group import Member
+from aerobee.broker.rules.own_groups import check_own_group
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,
@@ -44,6 +45,7 @@ async def reset_offset(ctx: Context, request: Request[ResetOffsetRequest]) -> Ou
     The broker does it by itself (useServerSideResetOffset), so that nobody need be online; or it
     tells the members (220).
     """
+    check_own_group(request.header.group)
     if not ctx.settings.use_server_side_reset_offset:
         return await _tell_members(ctx, request.header)
     header = request.header

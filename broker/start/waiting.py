@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aerobee.broker.rules.attributes import RETENTION_SECONDS, dedup_window_ms, is_compacted
+from aerobee.broker.rules.own_groups import TRANSACTION_GROUP
 from aerobee.broker.start.context import Context
 from aerobee.remoting.words import (
     HALF_TOPIC,
     LIGHT_QUEUE_PREFIX,
     SCHEDULE_TOPIC,
-    SYSTEM_GROUP_PREFIX,
     TIMER_TOPIC,
 )
 from aerobee.storage.layout import INDEX
@@ -85,7 +85,7 @@ def _files_in(folder: Path) -> int:
 def _half_messages(ctx: Context) -> Iterator[str]:
     half = ctx.store.find_queue(HALF_TOPIC, 0)
     if half is not None and half.max_offset:
-        done = ctx.tables.offsets.committed(f"{SYSTEM_GROUP_PREFIX}TRANS", HALF_TOPIC, 0) or 0
+        done = ctx.tables.offsets.committed(TRANSACTION_GROUP, HALF_TOPIC, 0) or 0
         yield (
             "half_messages_stay: transactionEnable is false, and of the"
             f" {max(0, half.max_offset - done)} half messages in the store from={done}"

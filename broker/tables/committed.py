@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from aerobee.broker.rules.own_groups import OWN_GROUPS
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import ConsumerOffsets, DataVersion
@@ -87,17 +88,35 @@ class OffsetTable:
         """Remember that a group has consumed everything before `offset`, even if that goes back.
 
         A commit is ignored while its queue's consumer does not know yet of a reset. Return False
-        where there is no room for a further queue of a group.
+        where there is no room for a further queue of a group, and for a group of the broker's own.
         """
         if self.resets and (group, topic, queue_id) in self.resets:
             return True
+        return self._commit(group, topic, queue_id, offset, remote)
+
+    def commit_own(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Note how far the broker itself is done, under the name of a group of its own."""
+        self._commit(group, topic, queue_id, offset, own=True)
+
+    def _commit(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        remote: str = "",
+        *,
+        own: bool = False,
+    ) -> bool:
         key = topic + SEPARATOR + group
         queues = self._table.get(key)
         known = None if queues is None else queues.get(queue_id)
         if known == offset:
             return True
+        if not own and group in OWN_GROUPS:
+            return False
         if known is None:
-            if self._count >= self._offsets_max:
+            if self._count >= self._offsets_max and not own:
                 return False
             self._count += 1
         elif offset < known:
@@ -128,7 +147,12 @@ class OffsetTable:
         self._changed(key)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Let a group go on at `offset`, from its next pull on (assignResetOffset)."""
+        """Let a group go on at `offset`, from its next pull on (assignResetOffset).
+
+        Nothing happens to a group of the broker's own.
+        """
+        if group in OWN_GROUPS:
+            return
         self.resets.pop((group, topic, queue_id), None)
         self.commit(group, topic, queue_id, offset)
         self.resets[group, topic, queue_id] = offset
@@ -175,8 +199,9 @@ class OffsetTable:
         return [group for other, group in self._keys() if other == topic]
 
     def delete_group(self, group: str) -> None:
-        """Forget all offsets of a group."""
-        self._delete(lambda topic, other: other == group)
+        """Forget all offsets of a group, unless it is one of the broker's own."""
+        if group not in OWN_GROUPS:
+            self._delete(lambda topic, other: other == group)
 
     def delete_topic(self, topic: str) -> None:
         """Forget all offsets in a topic."""

@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 from aerobee.broker.features.transactions.halves import OpenHalves
 from aerobee.broker.features.transactions.ops import QUEUE_ID, Clocks, OpMessages, PendingCall
+from aerobee.broker.rules.own_groups import TRANSACTION_GROUP as GROUP
 from aerobee.broker.tables.committed import OffsetTable
-from aerobee.remoting.words import HALF_TOPIC, OP_HALF_TOPIC, SYSTEM_GROUP_PREFIX
+from aerobee.remoting.words import HALF_TOPIC, OP_HALF_TOPIC
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = f"{SYSTEM_GROUP_PREFIX}TRANS"
 NOTE_INTERVAL_S: Final = 1.0
 
 
@@ -85,8 +85,8 @@ class TransactionProgress:
         now = self._now()
         for noted in (self._candidate, now):
             if noted is not None and noted.position <= flushed:
-                self._offsets.commit(GROUP, HALF_TOPIC, QUEUE_ID, noted.half)
-                self._offsets.commit(GROUP, OP_HALF_TOPIC, QUEUE_ID, noted.op)
+                self._offsets.commit_own(GROUP, HALF_TOPIC, QUEUE_ID, noted.half)
+                self._offsets.commit_own(GROUP, OP_HALF_TOPIC, QUEUE_ID, noted.op)
                 self.ended_before = max(self.ended_before, noted.ended)
                 self._candidate = None
         if self._candidate is None:
