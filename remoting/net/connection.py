@@ -270,6 +270,11 @@ class Connection(asyncio.Protocol):
             self.budget.hold_unsent(self, unsent_bytes)
 
     @property
+    def takes_more(self) -> bool:
+        """Whether it is open, and its peer has taken nearly all that was written to it."""
+        return not self.closed and self not in self.budget.unsent
+
+    @property
     def calls_waiting(self) -> int:
         """How many calls of this side wait for their reply."""
         return len(self._calls.waiting)

@@ -32,22 +32,32 @@ class Asking:
         self._id_prefix = id_prefix
         self._turns: dict[str, int] = {}
 
-    def ask(self, half: Half, record: Record) -> bool:
-        """Ask about a half; `record` is any of its records. False where nobody is there to ask."""
+    def has_room(self, group: str) -> bool:
+        """Whether a question to a group would be read soon, or nobody is there to ask.
+
+        False while all of its producers have much that they have not taken from the broker: it is
+        worth nothing to add to that, and a connection ends that has too much of it.
+        """
+        connections = self._members.producers_of(group)
+        return not connections or any(each.takes_more for each in connections)
+
+    def ask(self, half: Half, record: Record) -> None:
+        """Ask about a half, if somebody is there; `record` is any of its records."""
         connections = self._members.producers_of(half.key.group)
         if not connections:
             log.info("nobody_to_ask group=%s topic=%s key=%s",
                      half.key.group, half.key.topic, half.key.unique_key)  # fmt: skip
-            return False
+            return
         command = self._command(half, record)
-        for connection in self._in_turn(half.key.group, connections)[:TRIES_MAX]:
+        in_turn = self._in_turn(half.key.group, connections)
+        in_turn.sort(key=lambda connection: not connection.takes_more)  # the others come last
+        for connection in in_turn[:TRIES_MAX]:
             try:
                 connection.oneway(command)
             except AerobeeError as error:
                 log.info("check_not_sent remote=%s error=%s", connection.remote, error)
             else:
-                return True
-        return False
+                return
 
     def _in_turn(self, group: str, connections: list[Connection]) -> list[Connection]:
         if len(self._turns) > GROUPS_MAX:

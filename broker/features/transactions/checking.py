@@ -38,6 +38,9 @@ from aerobee.storage.errors import LogBusy, StoreError
 log = logging.getLogger(__name__)
 
 SLICE_HALVES: Final = 64  # per turn of the loop, some milliseconds
+SLICE_BYTES: Final = 256 << 10  # of bodies that are asked about in a turn: peers have to take them
+UNREAD_WAIT_MS: Final = 100  # until it is looked at again whether a group's producers read ...
+UNREAD_LOOKS: Final = 10  # ... and more, so that so many halves are looked at in a millisecond
 QUEUE_ID: Final = 0
 HOUR_MS: Final = 3_600_000
 
@@ -145,12 +148,17 @@ class HalfChecks:
         asked: list[tuple[Half, Record]] = []
         steady_ms = self._clock.steady_ms()
         wait_s = 0.0
+        asked_bytes = 0
         for half in self._halves.take_due(steady_ms, SLICE_HALVES):
+            if not self._asking.has_room(half.key.group):
+                wait_ms = UNREAD_WAIT_MS + len(self._halves) // UNREAD_LOOKS
+                self._halves.put_off(half, steady_ms + wait_ms)
+                continue
             if not self._lookups.is_warm(half.position):
                 self._cold.append(half)
                 continue
             try:
-                self._one(half, asked)
+                asked_bytes += self._one(half, asked)
                 self._refused = False
             except LogBusy:
                 wait_s = BUSY_WAIT_S
@@ -165,6 +173,8 @@ class HalfChecks:
                 raise
             if wait_s:
                 self._halves.put_off(half, steady_ms)
+                break
+            if asked_bytes > SLICE_BYTES:
                 break
         if self._cold and not self._fetching:
             self._fetching = self._tasks.start(self._fetch(), "cold half messages") is not None
@@ -197,21 +207,21 @@ class HalfChecks:
                 self._halves.put_off(half, steady_ms)
         self.wake()
 
-    def _one(self, half: Half, asked: list[tuple[Half, Record]]) -> None:
-        """Check a half, let it move on, or give it up."""
+    def _one(self, half: Half, asked: list[tuple[Half, Record]]) -> int:
+        """Check a half, let it move on, or give it up; return how much is to be sent for that."""
         settings, now_ms = self._live.current, self._clock.now_ms()
         record = self._record(half)
         if record is None:
             log.error("half_message_lost topic=%s offset=%d position=%d key=%s",
                       half.key.topic, half.offset, half.position, half.key.unique_key)  # fmt: skip
             self._endings.over(half, DISCARDED)
-            return
+            return 0
         old_ms = now_ms - min(record.born_timestamp, record.store_timestamp)
         looked_at = half.checks > 0 or half.first_offset is not None
         too_old = looked_at and old_ms > settings.file_reserved_time * HOUR_MS
         if half.checks >= settings.transaction_check_max or too_old:
             self._give_up(half, record)
-            return
+            return 0
         waited_ms = self._halves.waits.check_ms(half) - half.stored_ms
         if half.immune_ms is not None and now_ms - half.stored_ms < waited_ms:
             first = half.offset if half.first_offset is None else half.first_offset
@@ -220,7 +230,7 @@ class HalfChecks:
                 self._stay(half)
             else:
                 self._copy(record, text)
-            return
+            return 0
         text = copied_text(record.properties, half.checks + 1, None)
         if len(text) > PROPERTIES_BYTES_MAX:
             half.checks += 1
@@ -230,6 +240,7 @@ class HalfChecks:
             copy = self._copy(record, text)
         self.counts[half.key.topic] += 1
         asked.append((copy, record))
+        return len(record.body)
 
     def _record(self, half: Half) -> Record | None:
         try:
