@@ -1,4 +1,7 @@
-"""Java's TransactionMQProducer against a broker, which is killed in between."""
+"""Java's and Go's producers of transactions against a broker, which is killed in between.
+
+The C++ client's Python binding and ali-ons (Node) have none.
+"""
 
 import base64
 import time
@@ -19,6 +22,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOPIC = "transactions"
 SETTINGS = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
+BEAT_S = 30  # of the Go client, by which checks find it
 CLIENTS = [peer for peer in peers.ALL if peer.name.startswith("java")]
 
 
@@ -68,3 +72,24 @@ def test_java_transactions_end_once(client: Peer, tmp_path: Path) -> None:
             assert not {"commit", "rollback"} & asked
             time.sleep(2.5)  # another check would come within that
             wait_for(cluster, {b"commit", b"later commit", b"after the kill", b"just before"})
+
+
+def test_go_transactions_end_once(tmp_path: Path) -> None:
+    """Committed, rolled back, and decided when it was asked: as soon as its heartbeat has come."""
+    with Aerobee(tmp_path, settings=SETTINGS) as cluster:
+        create_topic(cluster.broker, TOPIC, 1)
+        wait_for_route(cluster.namesrv, TOPIC)
+        with Session(peers.GO, cluster.namesrv) as session:
+            sent = transact(session, b"commit", "commit")
+            assert (sent["status"], sent["state"]) == ("SEND_OK", "COMMIT_MESSAGE")
+            rolled_back = transact(session, b"rollback", "rollback")
+            assert rolled_back["state"] == "ROLLBACK_MESSAGE"
+            wait_for(cluster, {b"commit"})
+            transact(session, b"later commit", "unknown", "commit")
+            transact(session, b"later rollback", "unknown", "rollback")
+            wait_for(cluster, {b"commit", b"later commit"}, BEAT_S + 10)
+            asked = session.ask("checks")["checked"]
+            assert set(asked) == {"later commit", "later rollback"}
+            time.sleep(2.5)  # another check would come within that
+            wait_for(cluster, {b"commit", b"later commit"})
+            assert session.ask("checks")["checked"] == asked

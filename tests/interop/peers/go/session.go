@@ -22,6 +22,7 @@ type session struct {
 	namesrv string
 	members map[string]rocketmq.PushConsumer
 	sender  rocketmq.Producer
+	decider *transactions
 }
 
 func runSession(namesrv string) error {
@@ -50,6 +51,9 @@ func runSession(namesrv string) error {
 	if s.sender != nil {
 		s.sender.Shutdown()
 	}
+	if s.decider != nil {
+		s.decider.sender.Shutdown()
+	}
 	return lines.Err()
 }
 
@@ -67,8 +71,23 @@ func (s *session) obey(word string, fields map[string]string) (map[string]any, e
 		return s.request(fields)
 	case "serve":
 		return map[string]any{}, s.serve(fields)
+	case "transact":
+		return s.transact(fields)
+	case "checks":
+		return s.decider.checks(), nil
 	}
 	return nil, fmt.Errorf("unknown command %s", word)
+}
+
+func (s *session) transact(fields map[string]string) (map[string]any, error) {
+	if s.decider == nil {
+		decider, err := newTransactions(s.namesrv, fields["group"])
+		if err != nil {
+			return nil, err
+		}
+		s.decider = decider
+	}
+	return s.decider.send(fields)
 }
 
 func (s *session) open(fields map[string]string) error {
