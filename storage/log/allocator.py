@@ -21,6 +21,7 @@ INLINE_STEP_BYTES: Final = MIB
 WINDOW_BYTES_MIN: Final = MIB
 GROWTH: Final = 3  # an order brings what lies ahead to so much of it, in time before it is used up
 LEAD: Final = 4  # the next file is begun when less than such a part of a file is left
+TRICKLE_BYTES: Final = 32 * MIB  # of zeros in an order that has time: the next goes by what is left
 
 
 class Allocator:
@@ -29,8 +30,8 @@ class Allocator:
     First it is a window, then, while messages come quickly, more and more, until the rest of the
     file and the whole next one have their space, as far as the disk has room for that; where it has
     not, the window is all. With ASYNC_FLUSH the helper allocates and writes nothing; where the file
-    system cannot, the window is of zeros. With SYNC_FLUSH all of it is. The owner watches
-    `fileno()` and calls `on_readable()`; `on_progress` is called after every step. `full` is the
+    system cannot, the window is of zeros. With SYNC_FLUSH all of it is, and what lies beyond the
+    window comes by short orders that leave disk and CPU to messages. The owner watches `fileno()` and calls `on_readable()`; `on_progress` is called after every step. `full` is the
     system's reason while the disk refuses; each `tick` tries afresh.
     """
 
@@ -261,9 +262,11 @@ class Allocator:
 
     def _order(self, segment: Segment, until: int) -> bool:
         """Have space prepared from `ready` on; False where there is no helper to be had."""
-        how = b"sync" if self._settings.sync_flush else b"zero"
-        if self._allocates:
-            how = b"allocate"
+        how = b"allocate" if self._allocates else b"zero"
+        if self._settings.sync_flush:
+            how = b"sync"
+            if segment.ready - self._asked_at >= max(self.window_bytes * 3 // 4, self._least):
+                how, until = b"trickle", min(until, segment.ready + TRICKLE_BYTES)
         if not self._send(how, segment, segment.ready - segment.base, until - segment.base):
             return False
         self._ordered, self._ordered_until = segment, until

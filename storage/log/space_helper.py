@@ -9,7 +9,9 @@ may hold messages of the next one. The loop that serves must not wait for the di
 it would contend for its memory map.
 
 `allocate` gives disk space that reads as zeros though nobody has written it. `zero` and `sync`
-write zeros, `sync` brings them to the disk, too: writing there later changes no metadata. `drop`
+write zeros, `sync` brings them to the disk, too: writing there later changes no metadata. `trickle`
+is `sync` for what has time: a piece is on the disk before the next is written, so syncs that
+messages wait for find few zeros to write before theirs, and a shared CPU comes free often. `drop`
 takes a part of a file that the disk has out of memory, in pieces, with pauses, and while there is
 nothing else to do, since each piece takes a CPU; `dropped until path` is its one answer.
 """
@@ -22,11 +24,14 @@ import time
 from contextlib import suppress
 
 ZERO_STEP_BYTES = 64 * 1024  # larger writes make large folios, which later small stores pay for
+PIECE_BYTES = 256 * 1024  # of zeros that a sync of somebody else's may have to write
 REPORT_STEP_BYTES = 4 * 1024 * 1024
+TRICKLE_STEP_BYTES = 4 * REPORT_STEP_BYTES  # each ends with a sync, which commits the journal
 DROP_STEP_BYTES = 1024 * 1024
 DROP_PAUSE_S = 0.0005
 KEEP_SIZE = 1
 PUNCH_HOLE = 2
+WRITE_AND_WAIT = 7  # sync_file_range: wait, write, wait
 
 _parent = os.getppid()  # which may have changed before we got here: the program is told
 _ZEROS = bytes(ZERO_STEP_BYTES)
@@ -70,7 +75,26 @@ def allocate(fd: int, at: int, until: int) -> None:
         raise
 
 
-def zero(fd: int, at: int, until: int) -> None:
+def push(fd: int, at: int, count: int) -> None:
+    """Write a range's dirty pages to the disk and wait, where the system has a call for that.
+
+    Of metadata and the disk's own cache it says nothing: a sync has to follow. What fails here has
+    to be told, for that sync may not tell it again.
+    """
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if call is None:
+        return
+    places = ctypes.c_int64(at), ctypes.c_int64(count)
+    while call(ctypes.c_int(fd), *places, ctypes.c_uint(WRITE_AND_WAIT)):
+        if (code := ctypes.get_errno()) in _NOT_SUPPORTED:
+            return
+        if code != errno.EINTR:
+            raise OSError(code, os.strerror(code))
+
+
+def zero(fd: int, at: int, until: int, *, trickle: bool = False) -> None:
     """Give a range of the file disk space and zeros; OSError says that there is none."""
     if hasattr(os, "posix_fallocate"):
         try:
@@ -78,9 +102,13 @@ def zero(fd: int, at: int, until: int) -> None:
         except OSError as error:  # a file system that cannot: the writes below allocate
             if error.errno not in _NOT_SUPPORTED:
                 raise
+    pushed_at = at
     while at < until:
         end_with_parent()
         at += os.pwrite(fd, _ZEROS[: until - at], at)
+        if trickle and (at - pushed_at >= PIECE_BYTES or at == until):
+            push(fd, pushed_at, at - pushed_at)
+            pushed_at = at
 
 
 def sync_name(path: bytes) -> None:
@@ -97,14 +125,16 @@ def prepare(path: bytes, at: int, until: int, how: bytes) -> None:
     fd = os.open(path, os.O_RDWR)
     try:
         fresh = at == 0
+        trickle = how == b"trickle"
+        step_bytes = TRICKLE_STEP_BYTES if trickle else REPORT_STEP_BYTES
         while at < until:
             if how == b"allocate":
                 step = until
                 allocate(fd, at, step)
             else:
-                step = min(until, at + REPORT_STEP_BYTES)
-                zero(fd, at, step)
-            if how == b"sync" or fresh:
+                step = min(until, at + step_bytes)
+                zero(fd, at, step, trickle=trickle)
+            if trickle or how == b"sync" or fresh:
                 os.fsync(fd)
             if fresh:
                 sync_name(path)

@@ -13,7 +13,7 @@ from support.disks.logs import bodies, opened, send, small
 from support.waiting import readable
 
 from aerobee.storage.errors import AppendRefused, LogBusy
-from aerobee.storage.log import space_helper
+from aerobee.storage.log import allocator, space_helper
 from aerobee.storage.store import MessageStore
 
 
@@ -149,6 +149,73 @@ def test_the_helper_alone(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert helper.returncode == 0
     assert path.read_bytes() == b"x" * 100 + bytes(9_000_000 - 100)
+
+
+def test_zeros_that_have_time_come_by_pieces(tmp_path: Path) -> None:
+    """They are on the disk when they are reported; what cannot be brought there is told."""
+    path = tmp_path / "file"
+    size = 3 * space_helper.TRICKLE_STEP_BYTES // 2
+    path.write_bytes(b"x" * size)
+    failing = tmp_path / "failing.py"
+    call = 'call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)'
+    text = Path(space_helper.__file__).read_text()
+    assert text.count(call) == 1
+    failing.write_text(text.replace(call, 'raise OSError(errno.EIO, "gone")'))
+    name = os.fsencode(path)
+    for program, answers in (
+        (space_helper.__file__, [b"ok %d %s" % (100 + space_helper.TRICKLE_STEP_BYTES, name),
+                                 b"ok %d %s" % (size - 10, name)]),
+        (str(failing), [b"full %d %s" % (errno.EIO, name)]),
+    ):  # fmt: skip
+        helper = subprocess.Popen(
+            [sys.executable, "-I", "-S", program, str(os.getpid())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        output, _ = helper.communicate(b"trickle 100 %d %s\n" % (size - 10, name), timeout=20)
+        assert output.splitlines() == answers
+    assert path.read_bytes() == b"x" * 100 + bytes(size - 110) + b"x" * 10
+
+
+def test_a_piece_of_what_is_no_file(tmp_path: Path) -> None:
+    """The system's reason is raised; where it has no such call, nothing happens."""
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        space_helper.push(-1, 0, 10)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        space_helper.push(fd, -1, 10)  # not supported
+    finally:
+        os.close(fd)
+
+
+def test_zeros_have_time_where_a_window_of_them_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First quickly up to the window, then by short orders, each by what is left by then."""
+    orders = tmp_path / "orders"
+    text = Path(space_helper.__file__).read_text()
+    begin = "def serve(line: bytes) -> tuple[bytes, int, int] | None:\n"
+    assert text.count(begin) == 1
+    noting = tmp_path / "helper.py"
+    note = f"    with open({str(orders)!r}, 'ab') as file:\n        file.write(line + b'\\n')\n"
+    noting.write_text(text.replace(begin, begin + note))
+    monkeypatch.setattr(space_helper, "__file__", str(noting))
+    monkeypatch.setattr(allocator, "TRICKLE_BYTES", 2 << 20)
+    store = opened(
+        small(tmp_path / "store", segment_bytes=16 << 20, window_bytes=1 << 20,
+              first_window_bytes=1 << 18, flush_mode="SYNC_FLUSH", helper_process=True)
+    )  # fmt: skip
+    store.allocator.limit_window(1 << 40)
+    begin_s = time.monotonic()
+    while store.segments.items[0].ready < 16 << 20:
+        assert time.monotonic() < begin_s + 20
+        send_patiently(store, 2, bytes(30_000))
+        store.poll(0.01)
+    store.close()
+    ordered = [line.split() for line in orders.read_bytes().splitlines()]
+    words = [words[0] for words in ordered]
+    assert words[0] == b"sync" and words.count(b"trickle") >= 3
+    for word, first, last, _ in ordered:
+        assert word == b"sync" or int(last) - int(first) <= 2 << 20
 
 
 def test_zeroing_without_posix_fallocate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
