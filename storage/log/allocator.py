@@ -31,8 +31,9 @@ class Allocator:
     file and the whole next one have their space, as far as the disk has room for that; where it has
     not, the window is all. With ASYNC_FLUSH the helper allocates and writes nothing; where the file
     system cannot, the window is of zeros. With SYNC_FLUSH all of it is, and what lies beyond the
-    window comes by short orders that leave disk and CPU to messages. The owner watches `fileno()` and calls `on_readable()`; `on_progress` is called after every step. `full` is the
-    system's reason while the disk refuses; each `tick` tries afresh.
+    window comes by short orders that leave disk and CPU to messages. The owner watches `fileno()`
+    and calls `on_readable()`; `on_progress` is called after every step. `full` is the system's
+    reason while the disk refuses; each `tick` tries afresh.
     """
 
     def __init__(self, segments: Segments, settings: StoreSettings) -> None:
