@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from aerobee.broker.sends.storing import Placed, Storing
-from aerobee.remoting.codes import SysFlag
 from aerobee.broker.settings.live import Live
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import INT32_MAX
 from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.message.message_id import offset_message_id

@@ -70,7 +70,9 @@ class MessageIndex(Feature):
 
     def background(self) -> Iterable[Work]:
         """Have files go with the log."""
-        return () if self._store.read_only else (Work("message index", self._offer, EXPIRY_INTERVAL_S),)
+        if self._store.read_only:
+            return ()
+        return (Work("message index", self._offer, EXPIRY_INTERVAL_S),)
 
     @property
     def metric_help(self) -> Mapping[str, str]:
