@@ -213,10 +213,9 @@ class Producer(Lifetime):
         outgoing = self._packer.pack(message)
         context = None
         if self._hooks:
-            messages = [message]  # a hook may put another in its place
-            context = SendContext(self.group, messages, chosen, connection.remote, oneway=True)
-            context.begin(self._hooks)
-            outgoing = self._packer.pack_again(messages, outgoing)
+            context, outgoing = self._watched(
+                [message], outgoing, chosen, connection.remote, oneway=True
+            )
         frame = self._headers.frame(outgoing, chosen, next_opaque(), oneway=True)
         try:
             connection.oneway_frame(frame)
@@ -285,26 +284,22 @@ class Producer(Lifetime):
             tried.append(queue.broker_name)
             context = None
             try:
-                connection = self._open(queue)
-                if connection is None:
+                if (connection := self._open(queue)) is None:
                     connection = await self._connect(queue, deadline_s)
                     now_s = monotonic()
-                if now_s >= deadline_s:
+                if (left_s := deadline_s - now_s) <= 0:
                     raise NotConnected(f"{connection.remote}: the send's time was up before it")
                 if self._hooks:
-                    half = bool(outgoing.sys_flag & SysFlag.TRANSACTION_PREPARED)
-                    context = SendContext(self.group, messages, queue, connection.remote, half=half)
-                    context.begin(self._hooks)
-                    outgoing = self._packer.pack_again(messages, outgoing)
+                    context, outgoing = self._watched(messages, outgoing, queue, connection.remote)
                 frame = self._headers.frame(outgoing, queue, opaque := next_opaque())
-                reply = await connection.begin_frame(
-                    frame, opaque, outgoing.code, deadline_s - now_s, brief=True
-                )
-                result = read_reply(reply, outgoing, queue, connection.remote)
-            except AerobeeError as failure:
-                error = failure
+                ack = await connection.begin_frame(frame, opaque, outgoing.code, left_s, brief=True)
+                result = read_reply(ack, outgoing, queue, connection.remote)
+            except BaseException as failure:
                 if context is not None:
                     context.end(self._hooks, error=failure)
+                if not isinstance(failure, AerobeeError):
+                    raise  # cancelled, most often
+                error = failure
                 self._choice.failed(queue, failure)
                 if tries_max > 1 and again(failure):
                     log.warning("send failed: queue=%s error=%s", queue, failure)
@@ -313,10 +308,6 @@ class Producer(Lifetime):
                 if result is None:
                     raise
                 break
-            except BaseException as failure:  # cancelled
-                if context is not None:
-                    context.end(self._hooks, error=failure)
-                raise
             if context is not None:
                 context.end(self._hooks, result)
             if tolerance is not None:
@@ -327,6 +318,25 @@ class Producer(Lifetime):
         if result is not None:
             return result
         raise SendFailed(outgoing.topic, tried, round((monotonic() - began_s) * 1000)) from error
+
+    def _watched(
+        self,
+        messages: list[Message],
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        address: str,
+        *,
+        oneway: bool = False,
+    ) -> tuple[SendContext, Outgoing]:
+        """Call the hooks before an attempt; return what is ready then: they may change messages."""
+        half = bool(outgoing.sys_flag & SysFlag.TRANSACTION_PREPARED)
+        context = SendContext(self.group, messages, queue, address, oneway, half=half)
+        context.begin(self._hooks)
+        try:
+            return context, self._packer.pack_again(messages, outgoing)
+        except AerobeeError as error:  # they have made of it what cannot be sent
+            context.end(self._hooks, error=error)
+            raise
 
     def _open(self, queue: MessageQueue) -> Connection | None:
         """Return the connection to the queue's master if it is known and open."""

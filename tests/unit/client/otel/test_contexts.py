@@ -15,6 +15,7 @@ from support.waiting import until
 from aerobee.client import (
     ClientSettings,
     ConsumeFrom,
+    InvalidMessage,
     Message,
     Producer,
     PushConsumer,
@@ -142,9 +143,23 @@ class Refuses(SendHook):
         """Say so."""
         raise ValueError("not this one")
 
+    def after(self, context: SendContext) -> None:
+        """Hear nothing of what it has not let through."""
+        raise AssertionError("it had not begun")
 
-async def test_a_send_that_is_given_up_ends_its_span(cluster: FakeCluster) -> None:
-    """Nobody waits for it any more, or another hook refuses the message."""
+
+class Spoils(SendHook):
+    """A hook that makes of a message what cannot be sent."""
+
+    def before(self, context: SendContext) -> None:
+        """Give it a property that has no value."""
+        context.messages[0] = Message("t", b"x", properties={"a": ""})
+
+
+async def test_a_send_that_is_given_up_ends_its_span(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once: nobody waits for it any more, or another hook refuses the message, or spoils it."""
     cluster.create("t", 1)
     for broker in cluster.brokers:
         broker.script[RequestCode.SEND_MESSAGE_V2].append(lambda *_: None)
@@ -163,9 +178,15 @@ async def test_a_send_that_is_given_up_ends_its_span(cluster: FakeCluster) -> No
         for send in (producer.send, producer.send_oneway):
             with pytest.raises(ValueError, match="not this one"):
                 await send(Message("t", b"x"))
+    async with Producer("p", namesrv=cluster.namesrv, hooks=[*hooks, Spoils()]) as producer:
+        for send in (producer.send, producer.send_oneway):
+            with pytest.raises(InvalidMessage):
+                await send(Message("t", b"x"))
+    assert not caplog.records
     spans = service.spans("send t")
     assert [(span.attributes or {})["error.type"] for span in spans] == [
-        "asyncio.exceptions.CancelledError", "builtins.ValueError", "builtins.ValueError"
+        "asyncio.exceptions.CancelledError", "builtins.ValueError", "builtins.ValueError",
+        "aerobee.client.errors.InvalidMessage", "aerobee.client.errors.InvalidMessage",
     ]  # fmt: skip
     assert spans[0] is cancelled
     assert {span.status.status_code for span in spans} == {StatusCode.ERROR}

@@ -12,6 +12,7 @@ from support.waiting import until
 
 from aerobee.client import TransactionProducer, TransactionSettings
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import Record
 
@@ -24,6 +25,11 @@ def only_half(cluster: FakeCluster) -> tuple[FakeBroker, Record]:
         (broker, record) for broker in cluster.brokers for record in halves(broker, "orders")
     ]
     return broker, record
+
+
+def all_ends(cluster: FakeCluster) -> list[EndTransactionRequest]:
+    """Return what all brokers were told."""
+    return [end for broker in cluster.brokers for end in ends(broker)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ async def test_the_next_life_answers_for_the_last(
     """
     await run_and_die(place, cluster.namesrv, tmp_path)
     await until(lambda: not any(broker.connections for broker in cluster.brokers))
-    said = [end for broker in cluster.brokers for end in ends(broker)]
+    said = all_ends(cluster)
     assert [end.commit_or_rollback for end in said] == told
     known = {end.msg_id for end in said}
     waiting = [
@@ -69,10 +75,10 @@ async def test_the_next_life_answers_for_the_last(
     ):
         for times in (1, 2):
             for broker, record in waiting:
-                before = len(ends(broker))
                 ask(broker, record)
-                await until(lambda broker=broker, n=before: len(ends(broker)) > n)  # type: ignore[misc]
-                assert ends(broker)[-1].commit_or_rollback == answers[0], times
+                told_now = len(told) + times
+                await until(lambda n=told_now: len(all_ends(cluster)) == n)  # type: ignore[misc]
+                assert ends(broker)[-1].commit_or_rollback == answers[0]
     assert len(waiting) == len(answers)
     orders = [*told, *answers].count(COMMIT)
     assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (orders,)
