@@ -9,11 +9,11 @@ from typing import Final
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import BODY_BYTES_MAX, ReceivedMessage
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
-from aerobee.remoting.codes import ResponseCode, SysFlag
+from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import PushReplyRequest
-from aerobee.remoting.message.compression import decompress
+from aerobee.remoting.message.compression import decompress, is_packed
 from aerobee.remoting.message.properties import Property, join_properties, parse_properties
 from aerobee.remoting.net.addresses import BadAddress, pack_address, parse_address
 
@@ -61,17 +61,6 @@ class AwaitedReplies:
         waiting.set_result(_message(header, properties, body))
 
 
-def _is_gos(header: PushReplyRequest, body: bytes) -> bool:
-    """Whether a body that is called packed travels as it is: Go's client 2.1.2 sends large ones so.
-
-    It names no codec, which means zlib, and this is no zlib (RFC 1950, 2.2).
-    """
-    if header.sys_flag & SysFlag.COMPRESSION_MASK:
-        return False
-    head = body[:2]
-    return len(head) < 2 or head[0] & 0x0F != 8 or int.from_bytes(head) % 31 != 0
-
-
 def _message(
     header: PushReplyRequest, properties: dict[str, str], body: bytes | memoryview
 ) -> ReceivedMessage:
@@ -80,7 +69,7 @@ def _message(
     properties[Property.ARRIVE_TIME] = str(now_ms)
     packed = data = bytes(body)
     try:
-        if header.sys_flag & SysFlag.COMPRESSED and not _is_gos(header, packed):
+        if is_packed(packed, header.sys_flag):
             data = decompress(packed, header.sys_flag, bytes_max=BODY_BYTES_MAX)
         born_host = pack_address(*parse_address(header.born_host))
         store_host = pack_address(*parse_address(header.store_host))

@@ -66,6 +66,20 @@ def decompress(body: bytes, sys_flag: int, *, bytes_max: int) -> bytes:
     raise CorruptRecord(f"compression codec {codec >> 8} is unknown")
 
 
+def is_packed(body: bytes | memoryview, sys_flag: int) -> bool:
+    """Whether a body is packed, as far as its first bytes tell, where its flags say that it is.
+
+    Go's client 2.1.2 says of large replies that they are, naming no codec, which means zlib, and
+    sends them as they are: what begins otherwise is no zlib (RFC 1950, 2.2).
+    """
+    if not sys_flag & SysFlag.COMPRESSED:
+        return False
+    if sys_flag & SysFlag.COMPRESSION_MASK:
+        return True
+    head = bytes(body[:2])
+    return len(head) == 2 and head[0] & 0x0F == 8 and int.from_bytes(head, "big") % 31 == 0
+
+
 def inflate(body: bytes, bytes_max: int) -> bytes:
     """Undo zlib; raises CorruptRecord for damaged data and for more than `bytes_max` bytes."""
     inflater = isal_zlib.decompressobj()

@@ -12,7 +12,7 @@ from aerobee.broker.features.replies.pushing import Pushes, Told
 from aerobee.broker.room import Sample
 from aerobee.broker.sends.checks import Checked
 from aerobee.broker.start.context import Context
-from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.send import (
     AnySend,
@@ -20,6 +20,7 @@ from aerobee.remoting.headers.send import (
     SendMessageRequest,
     SendMessageRequestV2,
 )
+from aerobee.remoting.message.compression import is_packed
 from aerobee.remoting.message.record import host_address
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.routes import Reply, Request, Routes, answer
@@ -80,7 +81,7 @@ class Replies(Feature):
         Nothing but an answer waits for the requester: a replier whose connection was read no more
         meanwhile, or whose body was kept, would pay for others' silence.
         """
-        sends, header = self._context.sends, request.header
+        sends = self._context.sends
         hosts = request.connection.remote, self._store_host
         try:
             checked = self._checked(request)
@@ -89,6 +90,7 @@ class Replies(Feature):
             )
             if known is not None:
                 await known()
+            header = checked.header
             told = self.pushes.begin(header, checked.properties, request.command.body, hosts)
         except RequestError as error:
             return sends.checked.refused(error)
@@ -114,7 +116,13 @@ class Replies(Feature):
         checked = checks.check_request(request, request.header)
         if request.header.batch:
             raise checks.illegal()  # clients send replies one by one
-        checks.check_message(checked, request.command.body)
+        body = request.command.body
+        checks.check_message(checked, body)
+        header = checked.header
+        if header.sys_flag & SysFlag.COMPRESSED and not is_packed(body, header.sys_flag):
+            # as Go's client sends large ones: nobody could read the copy
+            plain = replace(header, sys_flag=header.sys_flag & ~SysFlag.COMPRESSED)
+            return replace(checked, header=plain)
         return checked
 
     async def _stored(self, request: Request[AnySend], checked: Checked) -> SendMessageReply | None:

@@ -145,6 +145,7 @@ def test_others_ask_each_other_by_our_broker(tmp_path_factory: pytest.TempPathFa
             assert ask_again(go, by_java, b"1") == b"java:1"
             assert ask_again(go, by_java, LARGE) == b"java:" + LARGE
             assert ask_again(java, by_go, b"2") == b"go:2"
+            assert ask_again(java, by_go, LARGE) == b"go:" + LARGE
             cluster.stop_broker()
             cluster.start()
             assert ask_again(go, by_java, b"3") == b"java:3"

@@ -152,6 +152,18 @@ async def test_a_reply_is_pushed_and_stored(tmp_path: Path) -> None:
         assert re.search(r'aerobee_replies_total\{[^}]*outcome="acked"[^}]*\} 2', text)
 
 
+async def test_a_reply_that_is_not_packed_is_not_called_so(tmp_path: Path) -> None:
+    """Go's client says so of large ones: readers of their copies could not unpack them."""
+    async with live_broker(tmp_path) as live, requester(live) as asker:
+        assert (await reply(live, b"plain " * 1_000, f=SysFlag.COMPRESSED)).code == 0
+        (push,), (record,) = asker.pushed, stored(live)
+        assert push.ext["sysFlag"] == "0" and push.body == record.body == b"plain " * 1_000
+        assert not record.sys_flag & SysFlag.COMPRESSED
+        named = SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB
+        assert (await reply(live, b"plain", f=named)).code == 0
+        assert asker.pushed[1].ext["sysFlag"] == str(int(named)), "this its sender has to know"
+
+
 @pytest.mark.parametrize("kept", [True, False])
 async def test_what_cannot_be_pushed_is_refused_in_words_and_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
@@ -239,10 +251,10 @@ async def test_nobody_is_kept_waiting_for_one_that_stays_silent(
         first = asyncio.create_task(reply(live, to="silent"))
         await until(lambda: silent.pushed, what="the first one")
         await asyncio.sleep(0.11)
-        for count in range(2, 8):
+        for _ in range(6):
             refused = await reply(live, to="silent")
             assert (refused.code, refused.remark) == (1, "push reply message to silentfail.")
-            await until(lambda count=count: len(silent.pushed) == count, what="it is pushed")  # type: ignore[misc]
+        await until(lambda: len(silent.pushed) == 7, what="each is pushed")
         assert not first.done() and len(stored(live)) == 7
         silent.wake()
         assert (await first).code == 0
@@ -301,6 +313,9 @@ async def test_a_client_is_found_while_one_of_its_groups_is_left(tmp_path: Path)
         await old.pool.close()
         await until(lambda: not live.broker.context.consumers.members.producers(), what="the end")
         assert live.broker.context.consumers.members.producer_connection("renamed") is None
+        await new.pool.close()
+        room = next(each for each in live.broker.rooms if isinstance(each, Replies))
+        await until(lambda: not room.pushes._requesters, what="nothing to be kept of them")
 
 
 @pytest.mark.parametrize(
