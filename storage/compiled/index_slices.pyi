@@ -10,7 +10,6 @@ Ints: TypeAlias = Any
 MORE: int
 FULL: int
 OTHER: int
-ODD: int
 
 def index_records(
     data: Bytes,

@@ -53,7 +53,6 @@ cpdef enum:  # why `index_records` took no more
     MORE = 0  # the next record goes on behind the bytes
     FULL = 1  # the file has no room for the next key
     OTHER = 2  # what stands there is no whole record
-    ODD = 3  # a record for Python: text that is no UTF-8
 
 cdef enum:  # places in `state`
     BEGIN_MS = 0

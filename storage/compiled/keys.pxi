@@ -133,32 +133,23 @@ cdef inline void find_keys(
         note_piece(piece, end, uniq, keys, tags)
 
 
-cdef inline bint note(
+cdef inline void note(
     Hashes* hashes, uint32_t value, const uint8_t* at, Py_ssize_t length
 ) noexcept nogil:
-    """Hash a key; False for what Python has to do."""
-    cdef int which = hashes.count
-    if which >= KEYS_MAX or not hashed(&value, at, length):
-        return False
-    hashes.hash[which] = positive(value)
-    hashes.count = which + 1
-    return True
+    """Hash a key."""
+    hashes.hash[hashes.count] = positive(hashed(value, at, length))
+    hashes.count += 1
 
 
-cdef inline bint hash_topic(
+cdef inline uint32_t hash_topic(
     Topic* last, const uint8_t* topic, Py_ssize_t length
 ) noexcept nogil:
-    """Have `last` be a topic and its hash; False for what Python has to do."""
-    cdef uint32_t value = 0
-    if last.name.length == length and memcmp(last.name.at, topic, length) == 0:
-        return True
-    last.name.length = -1
-    if not hashed(&value, topic, length):
-        return False
-    last.hash = value * 31 + <uint32_t>c'#'
-    last.name.at = topic
-    last.name.length = length
-    return True
+    """Have `last` be a topic, and return the hash with which its keys begin."""
+    if last.name.length != length or memcmp(last.name.at, topic, length) != 0:
+        last.hash = hashed(0, topic, length) * 31 + <uint32_t>c'#'
+        last.name.at = topic
+        last.name.length = length
+    return last.hash
 
 
 cdef inline int put_keys(
@@ -168,7 +159,7 @@ cdef inline int put_keys(
 ) noexcept nogil:
     """Have the keys of a record wait, but the first `which`; add those that wait if they are many.
 
-    Returns MORE, FULL where the first one that waits has no room, or ODD with none of this record.
+    Returns MORE, or FULL where the first one that waits has no room.
     """
     cdef Text uniq, keys, tags
     cdef Hashes hashes
@@ -180,12 +171,10 @@ cdef inline int put_keys(
     find_keys(properties, properties_bytes, &uniq, &keys, &tags)
     if not (uniq.length or keys.length or tags.length):
         return MORE
-    if not hash_topic(last, topic, topic_bytes):
-        return ODD
+    prefix = hash_topic(last, topic, topic_bytes)
     hashes.count = 0
-    prefix = last.hash
-    if uniq.length and not note(&hashes, prefix, uniq.at, uniq.length):
-        return ODD
+    if uniq.length:
+        note(&hashes, prefix, uniq.at, uniq.length)
     if keys.length:
         key = keys.at
         end = key + keys.length
@@ -193,13 +182,12 @@ cdef inline int put_keys(
             key_end = <const uint8_t*>memchr(key, KEY_SEPARATOR, end - key)
             if key_end == NULL:
                 key_end = end
-            if key_end > key and not note(&hashes, prefix, key, key_end - key):
-                return ODD
+            if key_end > key:
+                note(&hashes, prefix, key, key_end - key)
             key = key_end + 1
     if tags.length:
         prefix = (prefix * 31 + <uint32_t>c'T') * 31 + <uint32_t>c'#'
-        if not note(&hashes, prefix, tags.at, tags.length):
-            return ODD
+        note(&hashes, prefix, tags.at, tags.length)
     while which < hashes.count:
         if group.count == GROUP_KEYS and not put_group(table, group, base):
             return FULL

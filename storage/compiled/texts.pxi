@@ -85,50 +85,57 @@ cdef struct Text:
     Py_ssize_t length
 
 
-cdef bint hashed_utf8(uint32_t* value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
-    """Go on with Java's hash over the UTF-16 units of some UTF-8; False where it is none."""
-    cdef uint32_t total = value[0]
+cdef inline int follows(const uint8_t* at, Py_ssize_t left) noexcept nogil:
+    """Return how many bytes behind the first one of a character go with it, three at most.
+
+    Of what is no UTF-8 so many as could begin a character, whose place U+FFFD takes.
+    """
+    cdef uint8_t first = at[0], least = 0x80, most = 0xBF
+    cdef int wanted = 0 if first < 0xC2 or first > 0xF4 else 1 if first < 0xE0 else 2
+    cdef int found = 0
+    if first >= 0xF0 and wanted:
+        wanted = 3
+    if first == 0xE0:
+        least = 0xA0
+    elif first == 0xED:
+        most = 0x9F  # what follows would be a surrogate
+    elif first == 0xF0:
+        least = 0x90
+    elif first == 0xF4:
+        most = 0x8F
+    while found < wanted and found + 1 < left and least <= at[found + 1] <= most:
+        found += 1
+        least, most = 0x80, 0xBF
+    return found
+
+
+cdef uint32_t hashed_utf8(uint32_t value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
+    """Go on with Java's hash over UTF-16 units; what is no UTF-8 is U+FFFD, as in Python."""
+    cdef uint32_t total = value
     cdef const uint8_t* end = at + length
     cdef uint32_t point
-    cdef uint8_t byte
-    cdef int more
+    cdef int more, which
     while at < end:
-        byte = at[0]
-        if byte < 0x80:
-            total = total * 31 + byte
+        if at[0] < 0x80:
+            total = total * 31 + at[0]
             at += 1
             continue
-        if byte < 0xC2 or byte > 0xF4:
-            return False
-        more = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-        if end - at <= more:
-            return False
-        point = byte & (0x3F >> more)
-        at += 1
-        while more:
-            if (at[0] & 0xC0) != 0x80:
-                return False
-            point = point << 6 | (at[0] & 0x3F)
-            at += 1
-            more -= 1
-        if byte >= 0xF0:
-            if point < 0x10000 or point > 0x10FFFF:
-                return False
+        more = follows(at, end - at)
+        point = 0xFFFD
+        if more and more == (1 if at[0] < 0xE0 else 2 if at[0] < 0xF0 else 3):
+            point = at[0] & (0x3F >> more)
+            for which in range(1, more + 1):
+                point = point << 6 | (at[which] & 0x3F)
+        at += more + 1
+        if point >= 0x10000:
             point -= 0x10000
             total = total * 31 + (0xD800 | point >> 10)
-            total = total * 31 + (0xDC00 | (point & 0x3FF))
-        else:
-            if byte >= 0xE0 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
-                return False
-            total = total * 31 + point
-    value[0] = total
-    return True
+            point = 0xDC00 | (point & 0x3FF)
+        total = total * 31 + point
+    return total
 
 
-cdef inline bint hashed(uint32_t* value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
-    """Go on with Java's hash over a text; False where it is no UTF-8."""
-    cdef uint32_t total = value[0]
-    if hashed_ascii(&total, at, length):
-        value[0] = total
-        return True
-    return hashed_utf8(value, at, length)
+cdef inline uint32_t hashed(uint32_t value, const uint8_t* at, Py_ssize_t length) noexcept nogil:
+    """Go on with Java's hash over a text."""
+    cdef uint32_t total = value
+    return total if hashed_ascii(&total, at, length) else hashed_utf8(value, at, length)

@@ -7,7 +7,6 @@ nobody may be answered, and nobody may read, before `commit`.
 
 import logging
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -93,8 +92,6 @@ class CommitLog:
         self.losses = 0  # failed commits: what was appended before each of them is in no file
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
         self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
-        self.reach_at = sys.maxsize  # the first commit behind it, and each further one, is told
-        self.on_reached: Callable[[], object] = lambda: None
         allocator.on_progress = self._set_limit
 
     @property
@@ -257,8 +254,6 @@ class CommitLog:
             self._lost(error)
         self.committed = self.position
         self.note(self.position)
-        if self.position > self.reach_at:
-            self.on_reached()
         if self.position >= self._allocator.ask_at:
             self._allocator.want(self.position)
 

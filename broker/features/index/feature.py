@@ -35,6 +35,7 @@ class MessageIndex(Feature):
         self._store = store
         self._log = store.commit_log
         self._timer: asyncio.TimerHandle | None = None
+        self._reach_at = sys.maxsize  # commits that end behind it are followed
         shape = IndexShape(settings.max_hash_slot_num, settings.max_index_num)
         self.indexer = Indexer(store.files, store.settings.root, shape)
         self.indexer.on_sealed = store.checkpoints.index_sealed
@@ -54,12 +55,12 @@ class MessageIndex(Feature):
         self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()
         self._call_later = asyncio.get_running_loop().call_later
-        self._log.on_reached = self._reached
+        self._noted, self._log.note = self._log.note, self._note
         self._settled()
 
     async def stop(self) -> None:
         """Hear no more of commits; what is left is indexed when the store closes."""
-        self._log.reach_at = sys.maxsize
+        self._reach_at = sys.maxsize
         if self._timer is not None:
             self._timer.cancel()
 
@@ -114,9 +115,15 @@ class MessageIndex(Feature):
     def _offer(self) -> None:
         self.indexing.offer(self._log.snapshot())
 
+    def _note(self, position: int) -> None:
+        """Hear of a commit, as cheaply as each has to be heard of."""
+        self._noted(position)
+        if position > self._reach_at:
+            self._reached()
+
     def _reached(self) -> None:
         """Follow in a moment where nothing waits, else at once: what waits has become much."""
-        self._log.reach_at = self._log.committed + FOLLOW_BYTES
+        self._reach_at = self._log.committed + FOLLOW_BYTES
         if self._timer is None:
             self._timer = self._call_later(FOLLOW_INTERVAL_S, self._settled)
         else:
@@ -126,7 +133,7 @@ class MessageIndex(Feature):
         """Hand over what waits, and hear of the next commit; an idle broker has none."""
         self._timer = None
         self._offer()
-        self._log.reach_at = self._log.committed
+        self._reach_at = self._log.committed
 
     def _finish(self) -> None:
         """Index the rest before the store's last proof, which says until when it is on the disk."""

@@ -67,6 +67,7 @@ class Indexing:
             thread.start()
         except (RuntimeError, MemoryError) as error:
             self._failed(f"no thread for the index of keys: {error}")
+            self._may_start = True  # with the next offer
             return
         self._thread = thread
 

@@ -3,23 +3,32 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Final
 
 from aerobee.broker.cold.parts import Cold
 from aerobee.broker.features.index.indexing import Indexing
+from aerobee.broker.features.index.turns import AskersTurns, TooManyWaitError
 from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.query import QueryMessageReply, QueryMessageRequest
+from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Outcome, Reply, Request
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.features.index.keys import IndexType
-from aerobee.storage.features.index.lookups import LookupBudget, Question, find_records
+from aerobee.storage.features.index.lookups import KeyLookup, LookupBudget, Question, positions
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore
 
 QUESTIONS: Final = "questions by key"
 """Whose turn it is among the groups that wait for the disk: one question at a time is looked up."""
+SLICE_S: Final = 0.02
+"""So long one is looked up before those of other connections have their turns."""
+ANSWER_WITHIN_S: Final = 5.0
+"""Clients wait for six seconds."""
+WAITING_OF_ONE_MAX: Final = 64
+WAITING_MAX: Final = 1024
 
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 KEY_CHARS_MAX: Final = 32_767
@@ -45,6 +54,7 @@ class Questions:
         self._indexer = indexer
         self._indexing = indexing
         self.offer: Callable[[], object] = lambda: None
+        self._turns = AskersTurns(WAITING_OF_ONE_MAX, WAITING_MAX)
         self.asked = 0
         self.cut_short = 0  # answers that may lack something: see LookupBudget
 
@@ -68,9 +78,7 @@ class Questions:
         budget = LookupBudget()
         records: list[bytes] = []
         if question.messages_max:
-            records = await self._cold.reads.run(
-                QUESTIONS, partial(self._look, question, budget), REPLY_BYTES_MAX
-            )
+            records = await self._look_up(question, budget, request.connection)
         self.cut_short += budget.spent
         last = self._indexer.last_header
         told = QueryMessageReply(
@@ -82,13 +90,32 @@ class Questions:
             return Reply(told, code=ResponseCode.QUERY_NOT_FOUND, remark=_not_found(budget))
         return Reply(told, b"".join(records))
 
-    def _look(self, question: Question, budget: LookupBudget) -> list[bytes]:
+    async def _look_up(
+        self, question: Question, budget: LookupBudget, connection: Connection
+    ) -> list[bytes]:
+        """Look a question up in slices; connections that ask at the same time take turns."""
+        index, until_s = self._indexer.newest_first(), monotonic() + ANSWER_WITHIN_S
+        files, shape = self._store.files, self._indexer.shape
+        found_at = positions(files, shape, index, question, budget)
+        lookup = KeyLookup(found_at, question, budget, REPLY_BYTES_MAX)
+        while not connection.closed and monotonic() < until_s:
+            try:
+                async with self._turns.turn(connection):
+                    found = await self._cold.reads.run(
+                        QUESTIONS, partial(self._slice, lookup), REPLY_BYTES_MAX
+                    )
+            except TooManyWaitError:
+                break
+            if found is not None:
+                return found
+        raise RequestError(
+            ResponseCode.SYSTEM_BUSY, "too many ask the broker for messages by key at this moment"
+        )
+
+    def _slice(self, lookup: KeyLookup) -> list[bytes] | None:
         store, settings = self._store, self._store.settings
-        lookup = FileLookup(store.files, store.commit_log.snapshot(), settings.root, 1)
-        return find_records(
-            store.files, self._indexer.shape, self._indexer.newest_first(), lookup.read,
-            question, budget, REPLY_BYTES_MAX,
-        )  # fmt: skip
+        log_now = FileLookup(store.files, store.commit_log.snapshot(), settings.root, 1)
+        return lookup.go_on(log_now.read, SLICE_S)
 
     async def _be_fresh(self) -> None:
         """Wait for the index to have what was stored before the question, half a second at most."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from aerobee.remoting.message.properties import Property, parse_properties
+from aerobee.remoting.message.properties import Property, find_property, parse_properties
 from aerobee.remoting.message.tags import java_string_hash
 
 IndexType = Literal["K", "U", "T"]
@@ -36,10 +36,18 @@ def record_keys(topic: str, properties: bytes) -> Iterator[tuple[IndexType, str]
 
 
 def has_key(properties: bytes, key: str, kind: IndexType) -> bool:
-    """Whether a record is found by a key; a unique one is found as an ordinary one, too."""
-    found = parse_properties(properties)
+    """Whether a record is found by a key; a unique one is found as an ordinary one, too.
+
+    Most that are looked at without having it are told by a look at the bytes alone: who sends
+    messages decides how many properties there are.
+    """
+    if not key or ("\ufffd" not in key and key.encode("utf-8", "replace") not in properties):
+        return False
     if kind == "T":
-        return found.get(Property.TAGS) == key
-    if found.get(Property.UNIQ_KEY) == key:
+        return find_property(properties, Property.TAGS) == key
+    if find_property(properties, Property.UNIQ_KEY) == key:
         return True
-    return kind == "K" and key in found.get(Property.KEYS, "").split(KEY_SEPARATOR)
+    if kind != "K" or KEY_SEPARATOR in key:
+        return False
+    keys = find_property(properties, Property.KEYS) or ""
+    return f"{KEY_SEPARATOR}{key}{KEY_SEPARATOR}" in f"{KEY_SEPARATOR}{keys}{KEY_SEPARATOR}"

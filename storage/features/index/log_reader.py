@@ -64,8 +64,6 @@ class LogReader:
         except FileNotFoundError:  # retention was quicker
             return file_end, 0
         at, done, why = self._take(base, position, until, keys_done, into)
-        if why == slices.ODD:
-            at, done, why = self._take_odd(base, at, file_end, done, into)
         if at > position or why == slices.FULL or done != keys_done:
             return at, done
         return self._step(base, position, min(log.end, file_end), file_end, keys_done, into)
@@ -107,16 +105,6 @@ class LogReader:
         )
         return position + at, done, why
 
-    def _take_odd(
-        self, base: int, position: int, file_end: int, keys_done: int, into: GrowingFile
-    ) -> Taken:
-        """Index a single record whose text is no UTF-8."""
-        data = self._record(base, position, file_end)
-        at, done, why = into.add(
-            lambda *arrays: slices.index_records(data, 0, len(data), position, keys_done, *arrays)
-        )
-        return position + at, done, why
-
     def _step(
         self, base: int, position: int, until: int, file_end: int, keys_done: int, into: GrowingFile
     ) -> tuple[int, int]:
@@ -132,8 +120,6 @@ class LogReader:
         if magic in (MAGIC_V1, MAGIC_V2) and PIECE_BYTES < size <= until - position:
             data = self._record(base, position, file_end)
             at, done, why = self._take_bytes(data, position, keys_done, into)
-            if why == slices.ODD:
-                at, done, why = self._take_odd(base, position, file_end, keys_done, into)
             if at > position or why == slices.FULL or done != keys_done:
                 return at, done
         return self._pass_over(base, position, until), 0

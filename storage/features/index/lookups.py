@@ -36,7 +36,10 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class LookupBudget:
-    """What one question may cost: chains and collisions are made by whoever sends messages."""
+    """What one question may cost: chains and collisions are made by whoever sends messages.
+
+    Its seconds are those of its slices; it has as many as it needs.
+    """
 
     def __init__(
         self,
@@ -47,55 +50,99 @@ class LookupBudget:
     ) -> None:
         self.entries = entries_max
         self.bytes = bytes_max
+        self._seconds = seconds_max
         self._clock_s = clock_s
-        self._until_s = clock_s() + seconds_max
+        self._began_s = clock_s()
         self.spent = False  # something was left out
+
+    def begin_slice(self) -> None:
+        """Begin to count time."""
+        self._began_s = self._clock_s()
+
+    def end_slice(self) -> None:
+        """Count no time until the next slice."""
+        self._seconds -= self._clock_s() - self._began_s
+
+    def is_over(self, slice_s: float) -> bool:
+        """Whether a slice has lasted so long."""
+        return self._clock_s() - self._began_s >= slice_s
 
     def left(self) -> bool:
         """Whether more may be looked at; once it is not, the answer may lack something."""
-        if self.entries <= 0 or self.bytes <= 0 or self._clock_s() > self._until_s:
+        if self.entries <= 0 or self.bytes <= 0 or self.is_over(self._seconds):
             self.spent = True
         return not self.spent
 
 
-def find_records(
-    files: Files,
-    shape: IndexShape,
-    index: IndexFiles,
-    read: Callable[[int, int], bytes],
-    question: Question,
-    budget: LookupBudget,
-    reply_bytes_max: int,
-) -> list[bytes]:
-    """Return the records that a question is about, in the order of the log.
+class KeyLookup:
+    """One question, looked up in slices, so that others have their turns between them.
 
     The newest come first where there are more than it asks for, or than the reply may have bytes.
-    Each is held against the key, so that one of equal hash takes nobody's place.
+    Each is held against the key, so that one of equal hash takes nobody's place. Between slices it
+    holds no record. `found` is what `positions` yields.
     """
-    found: dict[int, bytes] = {}
-    total = 0
-    for position in positions(files, shape, index, question, budget):
-        if position in found:
-            continue
-        record = _record(read, position, question, budget)
+
+    def __init__(
+        self,
+        found: Iterator[int | None],
+        question: Question,
+        budget: LookupBudget,
+        reply_bytes_max: int,
+    ) -> None:
+        self._positions = found
+        self._question = question
+        self._budget = budget
+        self._reply_bytes_max = reply_bytes_max
+        self._sizes: dict[int, int] = {}
+        self._held: dict[int, bytes] = {}
+        self._total = 0
+
+    def go_on(self, read: Callable[[int, int], bytes], slice_s: float) -> list[bytes] | None:
+        """Look for some time; return the records in the order of the log, None for not yet.
+
+        `read` copies so many bytes of the log from a position on. Raises OSError where the disk
+        refuses.
+        """
+        self._budget.begin_slice()
+        try:
+            for position in self._positions:
+                if position is not None and self._take(read, position):
+                    break
+                if self._budget.is_over(slice_s):
+                    self._held.clear()
+                    return None
+        finally:
+            self._budget.end_slice()
+        return list(self._read_all(read))
+
+    def _take(self, read: Callable[[int, int], bytes], position: int) -> bool:
+        """Look at one record; return whether that was the last one that is wanted."""
+        if position in self._sizes:
+            return False
+        record = _record(read, position, self._question, self._budget)
         if record is None:
-            continue
-        if found and total + len(record) > reply_bytes_max:
-            break
-        found[position] = record
-        total += len(record)
-        if len(found) >= question.messages_max:
-            break
-    return [found[position] for position in sorted(found)]
+            return False
+        if self._sizes and self._total + len(record) > self._reply_bytes_max:
+            return True
+        self._sizes[position], self._held[position] = len(record), record
+        self._total += len(record)
+        return len(self._sizes) >= self._question.messages_max
+
+    def _read_all(self, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+        for position, size in sorted(self._sizes.items()):
+            record = self._held.get(position) or read(position, size)
+            if len(record) == size:  # else retention was quicker
+                yield record
 
 
 def positions(
     files: Files, shape: IndexShape, index: IndexFiles, question: Question, budget: LookupBudget
-) -> Iterator[int]:
+) -> Iterator[int | None]:
     """Yield the positions that the index has for a key's hash and the times, the newest first.
 
-    Others of equal hash are among them, and what the log has lost; some may come twice. Files that
-    were removed meanwhile are passed over. Raises OSError where the disk refuses.
+    None comes between them, where much was looked at for nothing. Others of equal hash are among
+    them, and what the log has lost; some may come twice. Files that were removed meanwhile are
+    passed over. Raises OSError where the disk refuses.
     """
     key_hash = index_hash(key_text(question.topic, question.key, question.kind))
     for file in index:
@@ -141,7 +188,7 @@ def _chain(
     key_hash: int,
     question: Question,
     budget: LookupBudget,
-) -> Iterator[int]:
+) -> Iterator[int | None]:
     noted = array("q", [0] * min(POSITIONS_AT_ONCE, max(1, question.messages_max)))
     while number > 0 and budget.left():
         count, number, walked, readable = loops().follow_chain(
@@ -151,6 +198,7 @@ def _chain(
         )  # fmt: skip
         budget.entries -= max(1, walked)
         yield from noted[:count]
+        yield None
         if not readable or not walked:
             return
 

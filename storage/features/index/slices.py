@@ -21,7 +21,7 @@ from aerobee.storage.features.index.keys import index_hash, key_text, record_key
 from aerobee.storage.layout import INDEX_ENTRY_FIELDS
 from aerobee.storage.log.scan import HEAD, store_timestamp
 
-MORE, FULL, OTHER, ODD = range(4)
+MORE, FULL, OTHER = range(3)
 BEGIN_MS, END_MS, BEGIN_POSITION, END_POSITION, SLOTS_USED, COUNT, COUNT_MAX = range(7)
 STATE_NUMBERS: Final = 7
 

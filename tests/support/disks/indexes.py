@@ -1,5 +1,6 @@
 """Small index files over small stores: made, asked, and compared with what the log says."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.features.index.files import IndexShape
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.features.index.keys import IndexType, key_text, record_keys
-from aerobee.storage.features.index.lookups import LookupBudget, Question, find_records
+from aerobee.storage.features.index.lookups import KeyLookup, LookupBudget, Question, positions
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore
 from support.disks.logs import NOW_MS, append
@@ -61,9 +62,10 @@ def found(
     log = store.commit_log.snapshot()
     lookup = FileLookup(Files(), log, Path("none"), 1)
     question = Question(topic, key, kind, **({"messages_max": 10_000} | more))
-    records = find_records(
-        Files(), indexer.shape, indexer.newest_first(), lookup.read, question, LookupBudget(), BYTES
-    )
+    index, budget = indexer.newest_first(), LookupBudget()
+    places = positions(Files(), indexer.shape, index, question, budget)
+    records = KeyLookup(places, question, budget, BYTES).go_on(lookup.read, math.inf)
+    assert records is not None, "a slice without an end"
     return [decode_record(record).position for record in records]
 
 

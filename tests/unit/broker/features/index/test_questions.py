@@ -1,14 +1,21 @@
 """Messages are found by their keys through the broker, as RocketMQ's clients ask (12)."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support.disks.small_disk import remount, small_disk
 from support.servers.live_broker import LiveBroker, live_broker
+from support.waiting import until
 
+from aerobee.broker.features.index import feature, questions
+from aerobee.broker.features.index.feature import MessageIndex
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, decode_record
+from aerobee.remoting.net.client import ConnectionPool
 from aerobee.storage.disk.files import Files
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 
@@ -24,13 +31,15 @@ def records(reply: Command) -> list[Record]:
     return found
 
 
-async def ask(live: LiveBroker, key: str, **more: str | int) -> Command:
+async def ask(
+    live: LiveBroker, key: str, *, pool: ConnectionPool | None = None, **more: Any
+) -> Command:
     """Ask for the messages with a key."""
     header: dict[str, str | int] = {
         "topic": "t", "key": key, "maxNum": 32, "beginTimestamp": 0,
         "endTimestamp": (1 << 63) - 1,
     }  # fmt: skip
-    return await live.ask(RequestCode.QUERY_MESSAGE, header | more)
+    return await live.ask(RequestCode.QUERY_MESSAGE, header | more, pool=pool)
 
 
 async def send(live: LiveBroker, count: int, topic: str = "t", keys: str = "k{0} all") -> None:
@@ -140,3 +149,96 @@ async def test_a_store_that_is_only_read_is_asked_all_the_same(tmp_path: Path) -
             assert missed.code == ResponseCode.SYSTEM_ERROR
             assert missed.remark == "the store is open for reading only"
             remount(disk, "rw")
+
+
+def index_of(live: LiveBroker) -> MessageIndex:
+    """The room of the index."""
+    return next(room for room in live.broker.rooms if isinstance(room, MessageIndex))
+
+
+async def test_one_that_asks_for_much_leaves_others_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of records of one hash: another connection is answered between the slices."""
+    monkeypatch.setattr(questions, "SLICE_S", 0.0)
+    async with live_broker(tmp_path, max_hash_slot_num=100, max_index_num=10_000) as live:
+        await send(live, 300, keys="BB")
+        await send(live, 1, keys="Aa")
+        order: list[str] = []
+
+        async def asked(pool: ConnectionPool, name: str, key: str) -> Command:
+            found = await ask(live, key, pool=pool)
+            order.append(name)
+            return found
+
+        other = ConnectionPool()
+        try:
+            await ask(live, "Aa", pool=other)
+            much = [asked(live.pool, "much", "C#") for _ in range(4)]
+            *all_much, little = await asyncio.gather(*much, asked(other, "little", "Aa"))
+        finally:
+            await other.close()
+        assert [record.body for record in records(little)] == [b"0"]
+        assert {found.code for found in all_much} == {ResponseCode.QUERY_NOT_FOUND}
+        assert order.index("little") == 0, "it had its second turn after one slice of theirs"
+
+
+async def test_more_than_may_wait_are_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that asks for more at once than it may; another one is answered all the same."""
+    monkeypatch.setattr(questions, "SLICE_S", 0.0)
+    monkeypatch.setattr(questions, "WAITING_OF_ONE_MAX", 3)
+    async with live_broker(tmp_path, **SMALL) as live:
+        await send(live, 100, keys="BB")
+        await ask(live, "BB")
+        codes = [found.code for found in await asyncio.gather(*(ask(live, "Aa") for _ in range(9)))]
+        assert codes.count(ResponseCode.SYSTEM_BUSY) == 5, "one has its turn, three wait"
+        assert codes.count(ResponseCode.QUERY_NOT_FOUND) == 4
+        assert len(records(await ask(live, "BB", maxNum=3))) == 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"beginTimestamp": (1 << 63) - 1, "endTimestamp": -(1 << 63)},
+        {"beginTimestamp": -(1 << 63), "endTimestamp": -(1 << 63)},
+        {"maxNum": (1 << 31) - 1, "beginTimestamp": (1 << 63) - 1},
+        {"maxNum": -(1 << 31)},
+        {"key": ""},
+        {"key": " "},
+        {"key": "x" * 32_767},
+        {"indexType": "?"},
+    ],
+)
+async def test_absurd_questions_find_nothing(tmp_path: Path, more: dict[str, Any]) -> None:
+    """And what is asked for as it should be is found after them."""
+    async with live_broker(tmp_path, **SMALL) as live:
+        await send(live, 3)
+        missed = await ask(live, **({"key": "k9"} | more))
+        assert missed.code == ResponseCode.QUERY_NOT_FOUND, missed.remark
+        assert missed.remark == "can not find message, maybe time range not correct"
+        assert len(records(await ask(live, "all", beginTimestamp=-(1 << 63)))) == 3
+
+
+async def test_an_idle_index_has_nothing_to_wait_for(tmp_path: Path) -> None:
+    """What was sent is indexed without a question; then neither the loop nor the thread wakes."""
+    async with live_broker(tmp_path, **SMALL) as live:
+        await send(live, 3)
+        log, room = live.broker.context.writing.store.commit_log, index_of(live)
+        await until(lambda: room.indexing.position == log.committed, what="all to be indexed")
+        await until(lambda: room._timer is None, what="the timer to be gone")
+        assert room._reach_at == log.committed, "the next commit is heard"
+
+
+async def test_much_is_handed_over_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the caches have it."""
+    monkeypatch.setattr(feature, "FOLLOW_INTERVAL_S", 3600.0)
+    monkeypatch.setattr(feature, "FOLLOW_BYTES", 1000)
+    async with live_broker(tmp_path, **SMALL) as live:
+        await send(live, 20)
+        room = index_of(live)
+        await until(lambda: room.indexing.position > 1000, what="the first thousand bytes")
+        assert room._timer is not None
