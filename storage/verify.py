@@ -3,9 +3,10 @@
 Nothing is written, so a store at rest, of Java's broker too, stays as it is. Checked are: file
 names and sizes; every record's magic, position, lengths and checksum; that only zeros follow the
 last record of its file; that every record has its queue entry, and every entry its record, of that
-topic, queue, offset, size and tags; that offsets and positions rise without gaps; that what
-features keep beside them (index, copies, timers) agrees with itself. Records of topics that have
-been deleted, and perhaps made again, are counted, but are no problem.
+topic, queue, offset, size and tags; that offsets and positions rise without gaps; the same of light
+queues, whose messages name them; that what features keep beside them (index, copies, timers) agrees
+with itself. Records of topics that have been deleted, and perhaps made again, are counted, but are
+no problem.
 
 Exit codes: 0 clean, 1 problems were found, 2 the store cannot be read.
 """
@@ -50,6 +51,7 @@ from aerobee.storage.recovery.quarantine import describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import DELAY_LEVELS_MS, StoreSettings
 from aerobee.storage.tools.guessing import add_store_arguments, store_settings
+from aerobee.storage.tools.light_queues import LightCheck
 from aerobee.storage.tools.log_bar import log_bar
 from aerobee.storage.tools.topic_lives import TopicLives
 from aerobee.storage.tools.verify_report import PROBLEMS_SHOWN, Report, lines
@@ -133,6 +135,8 @@ class Verifier:
             report.entries = report.lost_entries = 0  # some entry names what is no record
             for queue in self._queues:
                 self._check_queue(queue, heads=True)
+        for problem in LightCheck(self._parts, report.end, self._unwritten_from).problems():
+            report.add(problem)
         return report
 
     def _take_known(self, found: Proven | None) -> None:

@@ -6,14 +6,14 @@ when that is done, cut where the log ends, and get what records behind the prove
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.words import RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from aerobee.storage.disk.replacing import replace_file
-from aerobee.storage.errors import StoreError
+from aerobee.storage.errors import StoreDamaged, StoreError
 from aerobee.storage.layout import LIGHT
 from aerobee.storage.log.scan import LogScan, Scanned, tags_code
 from aerobee.storage.parts import StoreParts
@@ -45,10 +45,12 @@ class LightRecovery:
             or self._note.exists()
         )
 
-    def run(self, progress: Progress | None, begin: int, end: int) -> int:
+    def run(
+        self, progress: Progress | None, begin: int, end: int, bad: Collection[str] = ()
+    ) -> int:
         """Bring all light queues up to a log that ends at `end`; return how many entries that took.
 
-        What lies before `begin` has its entries on the disk.
+        What lies before `begin` has its entries on the disk, but for those of queues in `bad`.
         """
         if self._parts.write and not self._note.exists():
             try:  # a kill loses what memory has; then the next start must look, whatever is set
@@ -61,6 +63,8 @@ class LightRecovery:
             queue = self._queues.get(topic, queue_id)
             known = proven.get((topic, queue_id), 0)
             try:
+                if topic in bad:
+                    raise StoreDamaged("entries that lead to none of its messages")
                 queue.load(known)
             except StoreError as error:
                 log.error("light_queue_lost queue=%s error=%s", queue.directory, error)
@@ -90,44 +94,17 @@ class LightRecovery:
         return self._segments.begin if queue.max_offset < known else begin
 
     def _replay(self, begin: int, end: int) -> None:
-        for record in self._records(begin, end):
-            properties = record.properties
-            if _MARK not in properties or _is_left_out(record.topic):
-                continue
-            names = (find_property(properties, Property.INNER_MULTI_DISPATCH) or "").split(",")
-            offsets = (find_property(properties, Property.INNER_MULTI_QUEUE_OFFSET) or "").split(
-                ","
-            )
-            for name, offset in zip(names, offsets, strict=False):
-                if offset.isdecimal() and len(offset) < 19 and self._queues.is_light(name):
-                    self._see(name, int(offset), record)
-
-    def _records(self, begin: int, end: int) -> Iterator[Scanned]:
-        """Yield the records up to the log's end; damaged spans are stepped over."""
-        while begin < end:
-            scan = LogScan(self._segments, begin, check_crc=False)
-            for record in scan:
-                if record.position >= end:
-                    return
-                if self._parts.damage.at(record.position) is None:
-                    yield record
-            span = self._parts.damage.at(scan.end)
-            if span is None or span.end <= begin:
-                return
-            begin = span.end
+        for record in light_records(self._parts, begin, end):
+            for name, offset in light_offsets(self._parts, record):
+                self._see(name, offset, record)
 
     def _see(self, name: str, offset: int, record: Scanned) -> None:
-        """See that a light queue has an entry; what cannot be true is passed over.
-
-        The offset stands where a sender could have put another before the feature was on.
-        """
+        """See that a light queue has an entry."""
         try:
             queue = self._queues.get(name, LIGHT_QUEUE_ID)
         except ValueError:
             return
-        if offset < queue.max_offset or offset > record.position // RECORD_BYTES_MIN:
-            return
-        if record.position < self._queues.deleted.before(name):
+        if offset < queue.max_offset:
             return
         if queue.max_offset and record.position <= queue.last_position():
             return
@@ -146,6 +123,39 @@ class LightRecovery:
             put(queue.max_offset, 0, BLANK_SIZE, 0)
         put(offset, record.position, record.size, code)
         self.entries += 1
+
+
+def light_records(parts: StoreParts, begin: int, end: int) -> Iterator[Scanned]:
+    """Yield the records up to the log's end that name light queues; damage is stepped over."""
+    while begin < end:
+        scan = LogScan(parts.segments, begin, check_crc=False)
+        for record in scan:
+            if record.position >= end:
+                return
+            named = _MARK in record.properties and not _is_left_out(record.topic)
+            if named and parts.damage.at(record.position) is None:
+                yield record
+        span = parts.damage.at(scan.end)
+        if span is None or span.end <= begin:
+            return
+        begin = span.end
+
+
+def light_offsets(parts: StoreParts, record: Scanned) -> Iterator[tuple[str, int]]:
+    """Yield the light queues that a record names, and its offset in each.
+
+    What cannot be true is passed over: a sender could have put it there before the feature was on.
+    """
+    names = find_property(record.properties, Property.INNER_MULTI_DISPATCH) or ""
+    offsets = find_property(record.properties, Property.INNER_MULTI_QUEUE_OFFSET) or ""
+    for name, text in zip(names.split(","), offsets.split(","), strict=False):
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            continue
+        if int(text) > record.position // RECORD_BYTES_MIN:
+            continue
+        if not parts.queues.is_light(name) or record.position < parts.queues.deleted.before(name):
+            continue
+        yield name, int(text)
 
 
 def _is_left_out(topic: str) -> bool:

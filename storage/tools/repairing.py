@@ -27,6 +27,7 @@ from aerobee.storage.recovery.next_record import NextRecord, sound_record
 from aerobee.storage.recovery.quarantine import Quarantine, describe
 from aerobee.storage.recovery.walk import LogWalk
 from aerobee.storage.settings import StoreSettings
+from aerobee.storage.tools.light_queues import LightCheck
 from aerobee.storage.tools.thorough import ThoroughDispatcher
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class Repairer:
         for queue in list(self._queues):
             self._mend_queue(queue, found)
         self._fill()
-        self._mend_light(found)
+        self._mend_light()
         self._finish()
 
     def _walk(self, floor: int) -> None:
@@ -153,13 +154,19 @@ class Repairer:
         for span in queue.spans():
             self._sync(span)
 
-    def _mend_light(self, found: Progress | None) -> None:
+    def _mend_light(self) -> None:
         """Bring light queues up to the log: the next start will believe that they are."""
         light = LightRecovery(self._parts)
         if not light.wanted:
             return
         known = {queue.directory for queue in self._queues}
-        self.result.entries_written += light.run(found, self._segments.begin, self.result.end)
+        check = LightCheck(self._parts, self.result.end, unwritten_from=0)
+        for problem in check.problems():
+            log.warning("light_queue_made_anew reason=%r", problem)
+        # what was proven once is not believed here: an entry that is gone would count as sound
+        self.result.entries_written += light.run(
+            None, self._segments.begin, self.result.end, check.bad
+        )
         for queue in self._queues:
             if queue.directory not in known:
                 queue.write_out()

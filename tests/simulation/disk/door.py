@@ -266,8 +266,8 @@ class Door(Files):
         if source.parent == target.parent:
             self.machine.folder(source.parent).change({source.name: None, target.name: node})
         else:
-            self.machine.folder(target.parent).change({target.name: node})
-            self.machine.folder(source.parent).change({source.name: None})
+            came = self.machine.folder(target.parent).change({target.name: node})
+            self.machine.folder(source.parent).change({source.name: None}, needs=came)
 
     def remove(self, path: Path) -> None:
         """Remove a name."""

@@ -13,30 +13,58 @@ Node = Union["Folder", Inode, None]
 """What a name leads to; None: to nothing."""
 
 
+class Change:
+    """What comes to the disk as a whole or not at all, and never before what it `needs`."""
+
+    __slots__ = ("durable", "entries", "folder", "needs")
+
+    def __init__(
+        self, folder: "Folder", entries: dict[str, Node], needs: "Change | None" = None
+    ) -> None:
+        self.folder = folder
+        self.entries = entries
+        self.needs = needs
+        self.durable = False
+
+
 class Folder:
-    """Names as processes see them; changes reach the disk in their order, at a sync all of them."""
+    """Names as processes see them; changes reach the disk in their order, at a sync all of them.
+
+    A file that moves to another folder is in one of both at least: with any journal the old name
+    goes with the new one's coming, or later. Neither is certain before its folder was synced.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, Folder | Inode] = {}
         self.durable: dict[str, Folder | Inode] = {}
-        self._pending: list[dict[str, Node]] = []
+        self._pending: list[Change] = []
 
-    def change(self, changes: dict[str, Node]) -> None:
-        """Make a change that arrives as a whole or not at all."""
-        _apply(self.entries, changes)
-        self._pending.append(changes)
+    def change(self, entries: dict[str, Node], needs: Change | None = None) -> Change:
+        """Make a change that arrives as a whole or not at all, and not before another one."""
+        _apply(self.entries, entries)
+        self._pending.append(Change(self, entries, needs))
+        return self._pending[-1]
 
-    def sync(self) -> None:
-        """Let the disk have every change."""
-        while self._pending:
-            _apply(self.durable, self._pending.pop(0))
+    def sync(self, last: Change | None = None) -> None:
+        """Let the disk have every change, or those up to one of them."""
+        while self._pending and not (last is not None and last.durable):
+            change = self._pending.pop(0)
+            if change.needs is not None and not change.needs.durable:
+                change.needs.folder.sync(change.needs)
+            self._arrive(change)
 
     def lose(self, dice: Random) -> None:
         """Let the disk have the first few changes, and forget the others."""
-        for changes in self._pending[: dice.randint(0, len(self._pending))]:
-            _apply(self.durable, changes)
+        for change in self._pending[: dice.randint(0, len(self._pending))]:
+            if change.needs is not None and not change.needs.durable:
+                break
+            self._arrive(change)
         self._pending.clear()
         self.entries = dict(self.durable)
+
+    def _arrive(self, change: Change) -> None:
+        _apply(self.durable, change.entries)
+        change.durable = True
 
     def find(self, path: str) -> Node:
         """Follow a path; "." is this folder."""

@@ -136,6 +136,40 @@ def test_a_rename_is_one_step(machine: Machine) -> None:
     assert seen == {(("source", "target"), b"old"), (("target",), b"new")}
 
 
+def test_a_file_that_moves_between_folders_is_somewhere(machine: Machine) -> None:
+    """Before a sync under its old name, under the new one, or under both; never under none."""
+    door, seen = Door(machine), set[tuple[bool, bool]]()
+    old, new = machine.root / "old", machine.root / "new"
+    for folder in (old, new):
+        door.make_directory(folder)
+    door.sync_directory(machine.root)
+    for number in range(60):
+        door, name = Door(machine), f"f{number}"
+        source = written(door, f"old/{name}", b"moved", sync=True)
+        door.replace(source, new / name)
+        machine.lose_power()
+        seen.add((source.exists(), (new / name).exists()))
+    assert (False, False) not in seen
+    assert {(True, False), (False, True)} <= seen
+
+
+@pytest.mark.parametrize("synced", ["from", "to"])
+def test_a_move_is_durable_where_its_folder_was_synced(machine: Machine, synced: str) -> None:
+    """The old name is gone for good only with its own folder's sync, and the new one there then."""
+    door = Door(machine)
+    for name in ("from", "to"):
+        door.make_directory(machine.root / name)
+    door.sync_directory(machine.root)
+    source = written(door, "from/file", b"moved", sync=True)
+    door.sync_directory(machine.root / "from")
+    door.replace(source, machine.root / "to" / "file")
+    door.sync_directory(machine.root / synced)
+    machine.lose_power()
+    assert (machine.root / "to" / "file").read_bytes() == b"moved"
+    if synced == "from":
+        assert not source.exists()
+
+
 def test_a_process_dies_between_two_operations(machine: Machine) -> None:
     """The fuse counts operations; the dead do nothing, what they wrote stays in memory."""
     door = Door(machine)

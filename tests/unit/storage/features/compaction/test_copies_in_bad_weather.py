@@ -69,16 +69,6 @@ def check(queue: CopiedQueue) -> None:
     assert set(range(COUNT - KEYS, COUNT)) <= set(offsets)
 
 
-class JournaledMoves(Door):
-    """A file that moves between folders is in one of them at least, as with any journal."""
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Rename; that the old name is gone may be forgotten, not that the file is somewhere."""
-        super().replace(source, target)
-        if source.parent != target.parent:
-            self.machine.folder(source.parent)._pending.pop()
-
-
 class Life:
     """What a broker does with a copy; `noted` is what it may believe after its end."""
 
@@ -122,7 +112,7 @@ def machines() -> Iterator[Callable[[int], Machine]]:
 
 def steps_of_a_life(machine: Machine) -> int:
     """Count the operations of a life in which nothing happens."""
-    Life(machine.root).run(JournaledMoves(machine))
+    Life(machine.root).run(Door(machine))
     return machine.operations
 
 
@@ -136,7 +126,7 @@ def test_any_step_may_be_the_last(machines: Callable[[int], Machine], power: boo
         machine = machines(number)
         life = Life(machine.root)
         for fuse in (number, number // 2 + 3, -1):
-            door = JournaledMoves(machine)
+            door = Door(machine)
             machine.fuse = fuse
             try:
                 life.run(door)
@@ -152,7 +142,7 @@ def test_any_step_may_be_the_last(machines: Callable[[int], Machine], power: boo
 def test_a_full_disk_fails_a_round_and_leaves_the_copy(machines: Callable[[int], Machine]) -> None:
     """What was there is read as before; once there is room the next round does it."""
     machine = machines(1)
-    door = JournaledMoves(machine)
+    door = Door(machine)
     queue = queue_of(machine.root, door)
     queue.load(0, COUNT)
     queue.append(LOG, COUNT)
