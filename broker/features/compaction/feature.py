@@ -4,11 +4,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
 
 from aerobee.broker.features.compaction.copying import Copying
 from aerobee.broker.features.compaction.pacing import Threads
-from aerobee.broker.features.compaction.schedule import Schedule
+from aerobee.broker.features.compaction.schedule import ROUNDS_SHOWN_MAX, Schedule
 from aerobee.broker.features.compaction.views import CopyView
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.room import Sample, Work
@@ -129,6 +132,7 @@ class Compaction(Feature):
             "aerobee_compaction_rounds_total": "Rounds that have rewritten a copy",
             "aerobee_compaction_rounds_failed_total": "Rounds that failed; the copy is as it was",
             "aerobee_compaction_dropped_total": "Messages left out as not their key's latest",
+            "aerobee_compaction_freed_bytes_total": "Bytes of records that rounds left out",
             "aerobee_compaction_damaged_total": "Records of copies that were damaged",
         }
 
@@ -140,7 +144,28 @@ class Compaction(Feature):
         yield Sample("aerobee_compaction_rounds_total", self.schedule.rounds)
         yield Sample("aerobee_compaction_rounds_failed_total", self.schedule.failed)
         yield Sample("aerobee_compaction_dropped_total", self.schedule.dropped)
+        yield Sample("aerobee_compaction_freed_bytes_total", self.schedule.freed_bytes)
         yield Sample("aerobee_compaction_damaged_total", self.schedule.damaged + self.passed_over)
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` says of copies and rounds, the newest of them."""
+        failing = islice(self.copying.failures.items(), ROUNDS_SHOWN_MAX)
+        return {
+            "compaction": {
+                "topics": len(self._kept),
+                "queuesBehind": self.copying.behind,
+                "roundsRunning": self.schedule.running,
+                "rounds": self.schedule.rounds,
+                "roundsFailed": self.schedule.failed,
+                "freedBytes": self.schedule.freed_bytes,
+                "latest": [msgspec.to_builtins(each) for each in reversed(self.schedule.latest)],
+                "queuesFailing": len(self.copying.failures),
+                "failing": [
+                    {"topic": topic, "queueId": queue_id, "error": str(error)}
+                    for (topic, queue_id), error in failing
+                ],
+            }
+        }
 
     def degraded(self) -> Iterator[str]:
         """Yield why the log cannot let go of what is not copied, if that is so."""

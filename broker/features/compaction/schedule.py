@@ -7,8 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
 from aerobee.broker.features.compaction.pacing import Pacer, Stopped, Threads
 from aerobee.broker.settings.live import Live
+from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
 from aerobee.storage.features.compaction.copies import Copies
 from aerobee.storage.features.compaction.rounds import KEY_BYTES, RoundResult, compact
@@ -18,7 +21,23 @@ from aerobee.storage.store import MessageStore
 log = logging.getLogger(__name__)
 
 QUEUES_PER_LOOK: Final = 2000
+ROUNDS_SHOWN_MAX: Final = 20
 QueueName = tuple[str, int]
+
+
+class RoundShown(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What `/api/broker` says of a round; `error` is why it has failed."""
+
+    topic: str
+    queue_id: int
+    ended_ms: int
+    up_to: int = -1
+    records: int = 0
+    kept: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    damaged: int = 0
+    error: str = ""
 
 
 class Schedule:
@@ -44,7 +63,8 @@ class Schedule:
         self._waiting: deque[QueueName] = deque()
         self._under_way: set[QueueName] = set()
         self._due_s = clock_s() + self._interval_s()
-        self.rounds = self.failed = self.dropped = self.damaged = 0
+        self.rounds = self.failed = self.dropped = self.damaged = self.freed_bytes = 0
+        self.latest = deque[RoundShown](maxlen=ROUNDS_SHOWN_MAX)
 
     def look(self) -> None:
         """Begin what is due; to be called now and then."""
@@ -113,15 +133,25 @@ class Schedule:
             return
         if error is not None or result is None:
             self.failed += 1
+            self.latest.append(RoundShown(*name, wall_clock_ms(), error=str(error)))
             log.error("compaction_round_failed topic=%s queue=%d error=%s", *name, error)
             return
         if result.records:
             self.rounds += 1
             self.dropped += result.records - result.kept - result.damaged
             self.damaged += result.damaged
+            self.freed_bytes += result.bytes_read - result.bytes_kept
+            self.latest.append(
+                RoundShown(
+                    *name, wall_clock_ms(), result.compacted_to, result.records, result.kept,
+                    result.bytes_read, result.bytes_kept, result.damaged,
+                )
+            )  # fmt: skip
             log.info(
-                "compaction_round topic=%s queue=%d records=%d kept=%d damaged=%d up_to=%d",
+                "compaction_round topic=%s queue=%d records=%d kept=%d damaged=%d up_to=%d"
+                " bytes_before=%d bytes_after=%d",
                 *name, result.records, result.kept, result.damaged, result.compacted_to,
+                result.bytes_read, result.bytes_kept,
             )  # fmt: skip
 
     def _interval_s(self) -> float:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.features.light_queues.dispatching import Dispatching
@@ -59,6 +60,18 @@ class LightQueues(Feature):
         yield Sample("aerobee_light_queues", self._dispatching.count)
         yield Sample("aerobee_light_entries_total", self._dispatching.dispatched)
         yield Sample("aerobee_light_entries_left_out_total", self._dispatching.left_out)
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` says of light queues."""
+        dispatching = self._dispatching
+        return {
+            "lightQueues": {
+                "queues": dispatching.count,
+                "queuesMax": self._live.current.max_lmq_consume_queue_num,
+                "entries": dispatching.dispatched,
+                "leftOut": dispatching.left_out,
+            }
+        }
 
     def _end_of(self, topic: str, queue_id: int) -> int:
         queue = self._store.find_queue(topic, queue_id)

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.features.topic_retention.expiring import Expiring
@@ -16,6 +17,7 @@ from aerobee.storage.upkeep.wall_time import WallTime
 
 log = logging.getLogger(__name__)
 
+TOPICS_SHOWN_MAX: Final = 100
 QUEUES_PER_LOOK: Final = 64  # of one turn of a thread; other lookups come in between
 
 
@@ -29,7 +31,7 @@ class TopicRetention(Feature):
         self._topics = parts.tables.topics
         self._kept_s: dict[str, int] = {}
         self._expired: dict[str, int] = {}  # messages, since the start
-        self._troubled = False
+        self._troubled = ""
         self.time = WallTime()
         for config in self._topics:
             self._follow(config)
@@ -54,6 +56,25 @@ class TopicRetention(Feature):
             yield Sample("aerobee_topic_retention_seconds", kept_s, {"topic": topic})
         for topic, count in self._expired.items():
             yield Sample("aerobee_topic_expired_messages_total", count, {"topic": topic})
+
+    def shown(self) -> Mapping[str, Any]:
+        """Return what `/api/broker` says of such topics, the first of them."""
+        return {
+            "topicRetention": {
+                "topics": len(self._kept_s),
+                "expired": sum(self._expired.values()),
+                "error": self._troubled,
+                "first": [
+                    {"topic": topic, "seconds": seconds, "expired": self._expired.get(topic, 0)}
+                    for topic, seconds in islice(self._kept_s.items(), TOPICS_SHOWN_MAX)
+                ],
+            }
+        }
+
+    def degraded(self) -> Iterator[str]:
+        """Yield why messages do not go, where the disk refuses."""
+        if self._troubled:
+            yield f"messages of topics with a retention of their own do not go: {self._troubled}"
 
     async def look(self) -> None:
         """Move the queues of all such topics on; OSError: the disk refuses, and others follow.
@@ -96,11 +117,11 @@ class TopicRetention(Feature):
             await asyncio.sleep(self._live.current.clean_resource_interval / 1000)
             try:
                 await self.look()
-                self._troubled = False
+                self._troubled = ""
             except OSError as error:  # the next round tries again
                 if not self._troubled:
                     log.error("topic_retention_failed error=%s", error)
-                self._troubled = True
+                self._troubled = str(error)
 
     def _follow(self, config: TopicConfig) -> None:
         """Take what a topic says now; what has expired once stays so."""

@@ -35,6 +35,8 @@ class RoundResult(msgspec.Struct, frozen=True):
     records: int = 0
     kept: int = 0
     damaged: int = 0
+    bytes_read: int = 0  # of those records
+    bytes_kept: int = 0
 
 
 class _Keys:
@@ -127,7 +129,7 @@ def _write(
     queue: CopiedQueue, pairs: tuple[Pair, ...], keys: _Keys, writer: PairWriter, pause: Pause
 ) -> RoundResult:
     """Write what stays."""
-    records = kept = damaged = 0
+    records = kept = damaged = bytes_read = bytes_kept = 0
     waiting: list[Copy] = []
     for pair in pairs:
         with queue.opened(pair) as opened:
@@ -135,6 +137,7 @@ def _write(
                 if (records := records + 1) % RECORDS_PER_STEP == 0:
                     pause()
                 data = opened.record(unit)
+                bytes_read += len(data)
                 record = sound_record(data, unit)
                 if record is None:
                     queue.keep_aside(unit, data)
@@ -145,9 +148,10 @@ def _write(
                     if key is None or not record.body or not keys.is_latest(key, unit.offset):
                         continue
                 kept += 1
+                bytes_kept += len(data)
                 waiting.append(Copy(unit.offset, unit.tags_code, unit.store_timestamp, data))
                 if len(waiting) >= COPIES_AT_ONCE:
                     writer.append(waiting)
                     waiting = []
     writer.append(waiting)
-    return RoundResult(keys.last, records, kept, damaged)
+    return RoundResult(keys.last, records, kept, damaged, bytes_read, bytes_kept)

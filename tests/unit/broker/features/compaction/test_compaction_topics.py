@@ -1,6 +1,7 @@
 """Compaction topics through a real socket: what is refused, what pulls see, what rounds leave."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.waiting import until
 
 from aerobee.broker.app import Broker
 from aerobee.broker.features.compaction.feature import Compaction
+from aerobee.broker.features.http import overview
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.record import Record, iter_records
@@ -130,6 +132,35 @@ async def test_a_round_keeps_the_latest_of_each_key_with_its_offset(tmp_path: Pa
         assert values(await seen(peer, 3)) == [
             each for each in values(await seen(peer)) if each[0] >= 3
         ]
+
+
+async def test_what_a_round_did_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which queue, up to where, its size before and after; and why another one has failed."""
+    async with compacting(tmp_path) as (broker, peer):
+        await make_topic(peer)
+        for number in range(60):
+            await put(peer, f"k{number % 3}", f"v{number}" * 20)
+        await copied(broker, 60)
+        await compacted(broker)
+        shown = overview.broker(broker.context)["compaction"]
+        (ended,) = shown["latest"]
+        assert (ended["topic"], ended["queueId"]) == ("T", 0)
+        assert ended["kept"] < ended["records"] <= 60
+        assert 0 < ended["bytesAfter"] < ended["bytesBefore"]
+        assert shown["freedBytes"] == ended["bytesBefore"] - ended["bytesAfter"]
+        assert (shown["topics"], shown["rounds"], shown["roundsFailed"]) == (1, 1, 0)
+
+        def fails(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "no room")
+
+        monkeypatch.setattr("aerobee.broker.features.compaction.schedule.compact", fails)
+        for number in range(60):
+            await put(peer, f"k{number % 3}", f"w{number}" * 20)
+        await copied(broker, 120)
+        await compacted(broker)
+        shown = overview.broker(broker.context)["compaction"]
+        assert "no room" in shown["latest"][0]["error"]
+        assert shown["roundsFailed"] == 1
 
 
 async def test_tags_are_filtered_in_the_copy(tmp_path: Path) -> None:

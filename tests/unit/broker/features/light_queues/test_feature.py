@@ -24,6 +24,7 @@ from support.features.light_queues import (
 from support.servers.live_broker import live_broker
 from support.waiting import until
 
+from aerobee.broker.features.http import overview
 from aerobee.broker.features.light_queues.feature import LightQueues
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.properties import parse_properties
@@ -57,6 +58,8 @@ async def test_one_record_is_read_in_many_queues(tmp_path: Path) -> None:
             "aerobee_light_entries_total": 3,
             "aerobee_light_entries_left_out_total": 0,
         }
+        shown = overview.broker(live.broker.context)["lightQueues"]
+        assert shown == {"queues": 2, "queuesMax": 20_000, "entries": 3, "leftOut": 0}
 
 
 async def test_a_waiting_pull_gets_it_at_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
+from aerobee.broker.features.http import overview
 from aerobee.broker.features.topic_retention.feature import TopicRetention
 from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -184,7 +185,15 @@ async def test_what_the_disk_does_not_take_is_not_hidden(
             await asyncio.sleep(0.1)
             assert caplog.text.count("topic_retention_failed") == 1
             assert bounds(live) == (0, 5)
+            shown = overview.broker(live.broker.context)
+            assert "No space" in shown["topicRetention"]["error"]
+            assert any("do not go" in line for line in shown["degraded"])
         await until(lambda: bounds(live) == (5, 5))
+        await until(lambda: not overview.broker(live.broker.context)["degraded"])
+        assert overview.broker(live.broker.context)["topicRetention"] == {
+            "topics": 1, "expired": 5, "error": "",
+            "first": [{"topic": "t", "seconds": 60, "expired": 5}],
+        }  # fmt: skip
 
 
 async def test_what_is_not_on_the_disk_stays_in_sight(
