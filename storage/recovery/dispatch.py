@@ -353,8 +353,8 @@ class RecordDispatcher:
         """See that all messages of an inner batch have the entry that its first one has."""
         place = (record.position, record.size)
         last = record.queue_offset + record.messages - 1
-        if last < queue.max_offset and queue.entry(last)[:2] == place:
-            return  # positions rise, so that those in between are the same
+        if last < queue.max_offset and _are_alike(queue, record.queue_offset, record.messages):
+            return
         code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
         for offset in range(record.queue_offset + 1, last + 1):
             if offset < queue.max_offset and queue.entry(offset)[:2] == place:
@@ -372,6 +372,17 @@ class RecordDispatcher:
         """Take a record whose header cannot be true for damaged."""
         reason = f"{MISPLACED} {record.queue_offset} of {record.topic}-{record.queue_id}: {why}"
         self._table.add(Damage(record.position, record.position + record.size, reason))
+
+
+def _are_alike(queue: ConsumeQueue, first: int, count: int) -> bool:
+    """Whether so many entries from an offset on are the same; what is lost may be any of them."""
+    entry, end = queue.copied(first, 1), first + count
+    while first < end:
+        found = queue.copied(first, end - first)
+        if not found or found != entry * (len(found) // ENTRY_BYTES):
+            return False
+        first += len(found) // ENTRY_BYTES
+    return True
 
 
 def _bytes_min(queue: ConsumeQueue) -> int:

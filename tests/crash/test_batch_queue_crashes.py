@@ -18,6 +18,7 @@ from support.disks.logs import (
 from aerobee.broker.features.batch_queues.following import UnitFollower
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch, split_batch
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.disk.replacing import replace_file
 from aerobee.storage.recovery.batch_units import unit_files
@@ -145,7 +146,9 @@ def test_a_machine_crash_loses_no_batch_that_was_synced(tmp_path: Path, seed: in
     store = opened(settings, files)
     batches.check(store)
     for queue_id in batches.sent:
-        follower = UnitFollower(store, store.queue(TOPIC, queue_id))
+        queue = store.queue(TOPIC, queue_id)
+        queue.write_out()  # as a round does: units go no further than that
+        follower = UnitFollower(store, queue)
         while follower.behind:
             follower.write(*follower.collect())
     store.close()
@@ -173,3 +176,47 @@ def test_a_killed_process_loses_nothing(tmp_path: Path, seed: int) -> None:
     batches.check(store)
     store.close()
     assert not other_problems(settings)
+
+
+def test_entries_lost_in_the_middle_of_a_batch_are_written_again(tmp_path: Path) -> None:
+    """The first and the last one are there: that says nothing of those between."""
+    settings, _ = begun(tmp_path)
+    batches = Batches(random.Random(1))
+    batches.chance.choice = lambda counts: counts[-1]  # type: ignore[method-assign]
+    store = opened(settings)
+    batches._send(store, 0)
+    batches._send(store, 0)
+    store.commit_log.commit()
+    store.close()
+    for name in ("aerobee.progress", "aerobee.written", "checkpoint"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "abort").touch()
+    entries = sorted((tmp_path / "aerobee.batches" / TOPIC / "0").iterdir())
+    assert len(entries) >= 4, "a batch has entries in several files"
+    entries[1].write_bytes(bytes(entries[1].stat().st_size))
+    store = opened(settings)
+    queue = store.queue(TOPIC, 0)
+    for first in (0, 200):
+        assert len({queue.place_of(offset) for offset in range(first, first + 200)}) == 1
+    batches.check(store)
+    store.close()
+    assert not other_problems(settings)
+
+
+def test_messages_between_lost_ones_have_units(tmp_path: Path) -> None:
+    """Blank entries are alike, wherever they are: the step from one to the other hides none."""
+    settings, _ = begun(tmp_path)
+    store = opened(settings)
+    queue = store.queue(TOPIC, 0)
+    for _ in range(30):
+        store.commit_log.append(queue, 0, 0, NOW_MS, hosts(NOW_MS), b"x", b"", 0)
+    store.commit_log.commit()
+    lost = {*range(5, 10), *range(12, 26)}
+    for offset in lost:
+        queue.put(offset, 0, BLANK_SIZE, 0)
+    queue.write_out()
+    follower = UnitFollower(store, queue)
+    follower.write(*follower.collect())
+    units = [unit for _, unit in UnitFiles(store.files, tmp_path, TOPIC, 0).read()]
+    assert {unit.first_offset for unit in units} == {*range(30)} - lost
+    store.close()

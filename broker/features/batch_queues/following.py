@@ -51,14 +51,16 @@ class UnitFollower:
             if units and time.monotonic() > until_s:
                 break
             position, size, code = queue.entry(offset)
-            if position + size > committed and size != BLANK_SIZE:
+            if size == BLANK_SIZE:  # of these all are alike, wherever they are
+                offset = queue.after_blanks(offset, end_offset)
+                continue
+            if position + size > committed:
                 break
             end = self._end_of(offset, (position, size))
             if end > end_offset:
                 break
-            if size != BLANK_SIZE:
-                self._stamp = self._store.store_time_at(position) or self._stamp
-                units.append(BatchUnit(position, size, code, self._stamp, offset, end - offset))
+            self._stamp = self._store.store_time_at(position) or self._stamp
+            units.append(BatchUnit(position, size, code, self._stamp, offset, end - offset))
             offset = end
         if not units:
             self.next_offset = offset  # lost messages have none
