@@ -7,10 +7,10 @@ far as it can be true: not more ahead than the log had room for messages, and no
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from aerobee.remoting.message.layout import BLANK_SIZE, RECORD_BYTES_MIN
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.layout import ENTRY_BYTES
 from aerobee.storage.log.damage import Damage, DamageTable
-from aerobee.storage.log.scan import BATCHED_BYTES_MIN, Scanned, tags_code
+from aerobee.storage.log.scan import Scanned, tags_code
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.progress import Progress
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -19,6 +19,7 @@ from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.dangling import DanglingEntries, has_message
 from aerobee.storage.recovery.fillers import is_filler
 from aerobee.storage.recovery.known_damage import MISPLACED
+from aerobee.storage.recovery.last_batches import are_alike, bytes_min
 from aerobee.storage.recovery.next_record import sound_record
 
 
@@ -161,7 +162,7 @@ class RecordDispatcher:
     def _begin(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Take a record for the first one that a queue has, unless that cannot be."""
         offset = record.queue_offset
-        if not 0 <= offset <= record.position // _bytes_min(queue):
+        if not 0 <= offset <= record.position // bytes_min(queue):
             self._refuse(record, "more than the log ever had room for")
         elif self._jumps(queue, record):
             self._doubtful[queue] = record
@@ -227,7 +228,7 @@ class RecordDispatcher:
         if begin > record.position:
             return False  # the queue's last entry is what is damaged
         lost = sum(each.bytes_between(begin, record.position) for each in self._lost)
-        return record.queue_offset - expected > lost // _bytes_min(queue)
+        return record.queue_offset - expected > lost // bytes_min(queue)
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return queue in self.front_lost
@@ -301,13 +302,26 @@ class RecordDispatcher:
         offset = first.queue_offset
         begins_again = queue.min_offset <= offset < queue.max_offset
         if following is None and begins_again:
-            return offset == 0 and not self._had(queue, offset)
+            again = offset == 0 and not self._had(queue, offset)
+            return again or self._is_last(queue, first)
         if following is None:  # others before it may have been refused since
             return self._is_proven(queue, first) or not self._jumps(queue, first)
-        if begins_again and following.queue_offset > queue.max_offset:
+        behind = max(queue.max_offset, offset + first.messages)
+        if begins_again and following.queue_offset > behind:
             return False  # it stood in the place of one that is missing there
-        room = (following.position - first.position) // _bytes_min(queue)
+        room = (following.position - first.position) // bytes_min(queue)
         return offset < following.queue_offset <= offset + room
+
+    def _is_last(self, queue: ConsumeQueue, record: Scanned) -> bool:
+        """Whether the message before a record stands, and from its own on nothing does."""
+        offset = record.queue_offset
+        before = self._stands(queue, offset - 1) if offset > queue.min_offset else -1
+        if before is None or before >= record.position:
+            return False
+        entries = range(offset, queue.max_offset)
+        return len(entries) <= SCAN_ENTRIES and all(
+            self._stands(queue, at) is None for at in entries
+        )
 
     def _is_proven(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether the queue is known to have had that many messages by then."""
@@ -324,7 +338,7 @@ class RecordDispatcher:
         begin = queue.end_position()
         if begin > position:  # of an entry that is damaged
             begin = 0
-        return (position - begin) // _bytes_min(queue)
+        return (position - begin) // bytes_min(queue)
 
     def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:
         """Give lost messages blank entries, never to be read."""
@@ -353,7 +367,7 @@ class RecordDispatcher:
         """See that all messages of an inner batch have the entry that its first one has."""
         place = (record.position, record.size)
         last = record.queue_offset + record.messages - 1
-        if last < queue.max_offset and _are_alike(queue, record.queue_offset, record.messages):
+        if last < queue.max_offset and are_alike(queue, record.queue_offset, record.messages):
             return
         code = tags_code(record, queue.topic, self._settings.delay_levels_ms)
         for offset in range(record.queue_offset + 1, last + 1):
@@ -372,22 +386,6 @@ class RecordDispatcher:
         """Take a record whose header cannot be true for damaged."""
         reason = f"{MISPLACED} {record.queue_offset} of {record.topic}-{record.queue_id}: {why}"
         self._table.add(Damage(record.position, record.position + record.size, reason))
-
-
-def _are_alike(queue: ConsumeQueue, first: int, count: int) -> bool:
-    """Whether so many entries from an offset on are the same; what is lost may be any of them."""
-    entry, end = queue.copied(first, 1), first + count
-    while first < end:
-        found = queue.copied(first, end - first)
-        if not found or found != entry * (len(found) // ENTRY_BYTES):
-            return False
-        first += len(found) // ENTRY_BYTES
-    return True
-
-
-def _bytes_min(queue: ConsumeQueue) -> int:
-    """Return how many bytes of the log a message of a queue takes at least."""
-    return BATCHED_BYTES_MIN if queue.batched else RECORD_BYTES_MIN
 
 
 def _begins(queue: ConsumeQueue, offset: int) -> bool:

@@ -1,5 +1,8 @@
-"""Completes the newest record of a queue whose messages may share one (`queue.type=BatchCQ`)."""
+"""What recovery knows of records that hold several messages (`queue.type=BatchCQ`)."""
 
+from aerobee.remoting.message.layout import RECORD_BYTES_MIN
+from aerobee.storage.layout import ENTRY_BYTES
+from aerobee.storage.log.scan import BATCHED_BYTES_MIN
 from aerobee.storage.log.segments import Segments
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.recovery.next_record import sound_record
@@ -25,3 +28,19 @@ def complete_last(segments: Segments, queue: ConsumeQueue, *, write: bool) -> in
     for offset in range(last + 1, end):
         put(offset, position, size, code)
     return end - last - 1
+
+
+def are_alike(queue: ConsumeQueue, first: int, count: int) -> bool:
+    """Return whether so many entries from an offset on are the same: any of them may be lost."""
+    entry, end = queue.copied(first, 1), first + count
+    while first < end:
+        found = queue.copied(first, end - first)
+        if not found or found != entry * (len(found) // ENTRY_BYTES):
+            return False
+        first += len(found) // ENTRY_BYTES
+    return True
+
+
+def bytes_min(queue: ConsumeQueue) -> int:
+    """Return how many bytes of the log a message of a queue takes at least."""
+    return BATCHED_BYTES_MIN if queue.batched else RECORD_BYTES_MIN

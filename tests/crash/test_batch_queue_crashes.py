@@ -220,3 +220,34 @@ def test_messages_between_lost_ones_have_units(tmp_path: Path) -> None:
     units = [unit for _, unit in UnitFiles(store.files, tmp_path, TOPIC, 0).read()]
     assert {unit.first_offset for unit in units} == {*range(30)} - lost
     store.close()
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["another follows", "the last one"])
+def test_a_batch_whose_first_entries_are_lost_is_found(tmp_path: Path, last: bool) -> None:
+    """Its offset lies before where the queue seems to end, and the next one far behind that."""
+    settings, _ = begun(tmp_path)
+    batches = Batches(random.Random(1))
+    counts = iter([*[1] * 46, 200, *([] if last else [1])])
+    batches.chance.choice = lambda _: next(counts)  # type: ignore[method-assign]
+    store = opened(settings)
+    for _ in range(47 if last else 48):
+        batches._send(store, 0)
+    store.commit_log.commit()
+    store.close()
+    sent = [*batches.sent[0]]
+    for name in ("aerobee.progress", "aerobee.written", "checkpoint"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "abort").touch()
+    files = sorted((tmp_path / "aerobee.batches" / TOPIC / "0").iterdir())
+    for path, kept in zip(files, (slice(46), slice(0), slice(50), slice(26, 50)), strict=False):
+        rows = [path.read_bytes()[at : at + 20] for at in range(0, 1000, 20)]
+        rows = [row if n in range(50)[kept] else bytes(20) for n, row in enumerate(rows)]
+        path.write_bytes(b"".join(rows))
+    for path in files[4:]:
+        path.unlink()
+    store = opened(settings)
+    batches.check(store)
+    assert batches.sent[0] == sent
+    assert batches.acknowledged[0] == {*range(len(sent))}
+    store.close()
+    assert not other_problems(settings)
