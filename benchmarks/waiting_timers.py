@@ -32,7 +32,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
-from benchmarks.waiting_store import make
+from benchmarks.waiting_store import QUEUE_BYTES, make
 
 AT_ONCE = 256
 BODY = b"0123456789"
@@ -40,6 +40,7 @@ TOPIC = "T"
 QUEUES = 4
 FIRST_S, LAST_S = 3600, 47 * 3600  # from the begin on: nothing is due while it is measured
 PROBE = b"probe"
+SETTLED_S = 10  # until what a start does beside requests has been done
 
 
 def pieces(number: int, count: int, began_s: int) -> Iterator[bytes]:
@@ -167,6 +168,7 @@ def look(broker: KilledBroker, name: str, began_s: float, wanted: int) -> None:
     ready_s = time.monotonic() - began_s
     found = asyncio.run(waiting(broker.port))
     late_ms = asyncio.run(probe(broker.port))
+    time.sleep(SETTLED_S)
     print(
         f"{name}: serves after {serves_s:.2f} s, all have their slots after {ready_s:.2f} s;"
         f" {found:,} wait; {Memory(broker)}; a delay is {late_ms} ms late",
@@ -235,13 +237,15 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--senders", type=int, default=2, help="processes; 0: files are made")
     parser.add_argument("--folder", type=Path, help="where the store goes: 700 bytes a message")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
+    more = dict(pair.split("=", 1) for pair in options.set)
     with scratch(options.folder) as folder:
         free = shutil.disk_usage(folder).free
         assert free > options.messages * 700, f"{folder} has {free} bytes only"
         broker = KilledBroker(
             folder, "ASYNC_FLUSH", mappedFileSizeCommitLog=str(1 << 30),
-            mappedFileSizeConsumeQueue="6000000",
+            mappedFileSizeConsumeQueue=str(QUEUE_BYTES), **more,
         )  # fmt: skip
         try:
             measure(broker, options.messages, options.senders)
