@@ -111,13 +111,11 @@ class BrokerConnection(Connection):
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns = 0, self.limits.frames_per_turn_max
-        transacts = False  # the last frame began a transaction, or ended one: the next may, too
+        at, turns, transacts = 0, self.limits.frames_per_turn_max, False
         while turns:
-            if serve_run is not None and not transacts:
+            if serve_run is not None and not transacts:  # else the next frame may end one, too
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
-                turns -= run
-                if not turns:
+                if not (turns := turns - run):
                     break
             turns -= 1
             if end_of_data - at < WORDS_BYTES:

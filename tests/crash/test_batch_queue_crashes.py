@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.disks.logs import (
@@ -182,7 +183,8 @@ def test_entries_lost_in_the_middle_of_a_batch_are_written_again(tmp_path: Path)
     """The first and the last one are there: that says nothing of those between."""
     settings, _ = begun(tmp_path)
     batches = Batches(random.Random(1))
-    batches.chance.choice = lambda counts: counts[-1]  # type: ignore[method-assign]
+    chance: Any = batches.chance
+    chance.choice = lambda counts: counts[-1]
     store = opened(settings)
     batches._send(store, 0)
     batches._send(store, 0)
@@ -228,7 +230,8 @@ def test_a_batch_whose_first_entries_are_lost_is_found(tmp_path: Path, last: boo
     settings, _ = begun(tmp_path)
     batches = Batches(random.Random(1))
     counts = iter([*[1] * 46, 200, *([] if last else [1])])
-    batches.chance.choice = lambda _: next(counts)  # type: ignore[method-assign]
+    chance: Any = batches.chance
+    chance.choice = lambda _: next(counts)
     store = opened(settings)
     for _ in range(47 if last else 48):
         batches._send(store, 0)

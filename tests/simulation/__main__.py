@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from simulation.ledger import Kind
+from simulation.judge.ledger import Kind
 from simulation.scenario import simulate
 
 SHOWN: Final = 3  # violations of one kind

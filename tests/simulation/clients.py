@@ -12,9 +12,9 @@ from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from simulation.attempts import Place
-from simulation.causes import Cause
-from simulation.ledger import Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.causes import Cause
+from simulation.judge.ledger import Ledger
 from simulation.stage.process import Process, ProcessDied
 from simulation.stage.world import World
 

@@ -31,8 +31,8 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.client import ConnectionPool, refuse_requests
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import Tasks
-from simulation.attempts import Outcome, Place
-from simulation.ledger import Kind
+from simulation.judge.attempts import Outcome, Place
+from simulation.judge.ledger import Kind
 from simulation.members import Member, place_of
 
 HEARTBEAT_S: Final = 30.0

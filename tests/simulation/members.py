@@ -12,10 +12,10 @@ from aerobee.client import (
     ReceivedMessage,
 )
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
-from simulation.attempts import Attempt, Outcome, Place
-from simulation.causes import LONG_S, Cause
 from simulation.clients import POISON, HostNode
-from simulation.ledger import Kind
+from simulation.judge.attempts import Attempt, Outcome, Place
+from simulation.judge.causes import LONG_S, Cause
+from simulation.judge.ledger import Kind
 from simulation.stage.world import HandlerFails
 
 QUICK_S: Final = 0.05  # most handlers take at most so long

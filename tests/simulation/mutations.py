@@ -19,7 +19,7 @@ from aerobee.client.pulls.puller import Puller
 from aerobee.client.received import decode_messages
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.storage.features.delays.progress import DelayProgress
-from simulation.ledger import Kind
+from simulation.judge.ledger import Kind
 from simulation.plan import Plan, Trouble
 
 

@@ -28,7 +28,7 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.tasks import Tasks
 from simulation.clients import ClientNode, HostNode
 from simulation.java_member import JavaMember, OwnedQueue
-from simulation.ledger import Group, Ledger
+from simulation.judge.ledger import Group, Ledger
 from simulation.servers import BrokerNode, NamesrvNode, start_all
 from simulation.stage.world import World
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 from aerobee.admin.client import AdminClient
 from aerobee.client import ClientSettings
 from aerobee.remoting.errors import AerobeeError
-from simulation import ledger as book
-from simulation.attempts import Place
-from simulation.causes import AWAY_S
 from simulation.clients import HostNode, ProducerNode, unless_killed
 from simulation.disk.broker import DiskBrokerNode
 from simulation.java_member import JavaMember
-from simulation.ledger import Group, Ledger, Violation
+from simulation.judge import ledger as book
+from simulation.judge.attempts import Place
+from simulation.judge.causes import AWAY_S
+from simulation.judge.ledger import Group, Ledger, Violation
 from simulation.members import LiteMember, Member, OrderlyMember, PushMember
 from simulation.plan import EDGES, Kind, Plan, Trouble, draw
 from simulation.producing.delays import check_delays

@@ -10,8 +10,8 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.committed import OffsetTable
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
-from simulation.attempts import Place
-from simulation.ledger import Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.ledger import Ledger
 from simulation.stage.process import Process
 from simulation.stage.world import World
 

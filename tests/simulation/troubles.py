@@ -6,10 +6,10 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from aerobee.client import Message
-from simulation.causes import Cause
 from simulation.clients import HostNode, unless_killed
 from simulation.disk.troubles import DiskTroubles
-from simulation.ledger import Kind
+from simulation.judge.causes import Cause
+from simulation.judge.ledger import Kind
 from simulation.plan import Trouble
 from simulation.servers import BrokerNode, NamesrvNode, ServerNode
 

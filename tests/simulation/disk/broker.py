@@ -10,12 +10,12 @@ from aerobee.storage.disk.lock import _held
 from aerobee.storage.errors import StoreError
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.store import MessageStore
-from simulation.attempts import Place
-from simulation.causes import Cause
 from simulation.disk.door import Door
 from simulation.disk.kernel import SimulatedKernel
 from simulation.disk.machine import Died, Machine
-from simulation.ledger import Kind, Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.causes import Cause
+from simulation.judge.ledger import Kind, Ledger
 from simulation.servers import BrokerNode, Flush
 from simulation.stage.process import Process, ProcessDied
 from simulation.stage.world import World

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from simulation.causes import Cause
 from simulation.clients import unless_killed
 from simulation.disk.broker import DiskBrokerNode
+from simulation.judge.causes import Cause
 from simulation.plan import Trouble
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
-from simulation.attempts import Place
 from simulation.disk.broker import DiskBrokerNode
-from simulation.ledger import Kind, Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.ledger import Kind, Ledger
 from simulation.servers import BrokerNode
 from simulation.stage.world import World
 

@@ -11,9 +11,9 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import parse_properties
 from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import TIMER_TOPIC
-from simulation.attempts import Place
 from simulation.disk.broker import DiskBrokerNode
-from simulation.ledger import Kind, Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.ledger import Kind, Ledger
 from simulation.producing.waits import SKEW_S
 from simulation.servers import BrokerNode
 from simulation.stage.doors import EPOCH_S

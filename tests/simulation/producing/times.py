@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from aerobee.client import Message, Producer, SendResult
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.words import TIMER_TOPIC
-from simulation.attempts import Place
-from simulation.ledger import Ledger
+from simulation.judge.attempts import Place
+from simulation.judge.ledger import Ledger
 from simulation.producing.waits import SKEW_S, Recall
 from simulation.stage.world import World
 

@@ -16,8 +16,8 @@ from aerobee.client import (
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import HALF_TOPIC
-from simulation.attempts import Place
 from simulation.clients import ClientNode
+from simulation.judge.attempts import Place
 from simulation.producing.waits import Waits
 
 LIFE_S: Final = 15.0  # on average, where clients die

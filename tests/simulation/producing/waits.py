@@ -8,7 +8,7 @@ body names it; a producer tries each of them once, so one that waits twice was n
 from dataclasses import dataclass, field
 from typing import Final
 
-from simulation.attempts import Attempt, Disturbance
+from simulation.judge.attempts import Attempt, Disturbance
 
 SKEW_S: Final = 4.0  # between the clocks of a broker's two lives, or a client's and a broker's
 

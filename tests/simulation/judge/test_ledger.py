@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from aerobee.remoting.words import SCHEDULE_TOPIC
-from simulation.attempts import Outcome, Place
-from simulation.causes import SETTLED_S, Cause
-from simulation.ledger import Group, Kind, Ledger
+from simulation.judge.attempts import Outcome, Place
+from simulation.judge.causes import SETTLED_S, Cause
+from simulation.judge.ledger import Group, Kind, Ledger
 from simulation.stage.trace import Trace
 
 PLACE = Place("t", "broker-a", 0)

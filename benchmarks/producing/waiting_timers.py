@@ -1,6 +1,6 @@
 """What millions of messages that wait for their time cost: memory, disk, and a start over them.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.waiting_timers --folder DIR
+    PYTHONPATH=tests .venv/bin/python -m benchmarks.producing.waiting_timers --folder DIR
 
 Senders in processes of their own fill a broker, each message due at some second within two days.
 With `--senders 0`, which is quicker, the files of a store are made (`waiting_store.py`), and a
@@ -32,7 +32,7 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
-from benchmarks.waiting_store import QUEUE_BYTES, make
+from benchmarks.producing.waiting_store import QUEUE_BYTES, make
 
 AT_ONCE = 256
 BODY = b"0123456789"

@@ -1,6 +1,6 @@
 """What a topic costs that stores a producer's retry once: the rate beside one that does not.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.stored_once [--rounds 3] [--seconds 3]
+    PYTHONPATH=tests .venv/bin/python -m benchmarks.producing.stored_once [--rounds 3] [--seconds 3]
 
 Two brokers take turns, alike but for the attribute of their topics; nothing is sent twice. Exits
 with 1 where the attribute costs more than the bar.

@@ -1,6 +1,6 @@
 """How late messages with a time of their own come, beside RocketMQ's in the same run.
 
-    PYTHONPATH=tests .venv/bin/python -m benchmarks.timers --rounds 3 --rocketmq
+    PYTHONPATH=tests .venv/bin/python -m benchmarks.producing.timers --rounds 3 --rocketmq
 
 Sends what is due within some seconds that begin later, evenly by the millisecond, waits until all
 of it is in its topic, and holds each record's store time against the time it was sent for. The

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from simulation.causes import SETTLED_S, Cause
+from simulation.judge.causes import SETTLED_S, Cause
 
 
 class Place(NamedTuple):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from simulation.attempts import Attempt, Disturbance, Outcome, Place
-from simulation.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
+from simulation.judge.attempts import Attempt, Disturbance, Outcome, Place
+from simulation.judge.causes import ASK_S, COMMIT_S, DOWN, LEASE_S, SETTLED_S, Cause
 from simulation.producing.waits import Waits
 from simulation.stage.trace import Trace
 

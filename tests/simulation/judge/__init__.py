@@ -1,0 +1,1 @@
+"""What must hold of a run, and what may excuse that it does not."""
