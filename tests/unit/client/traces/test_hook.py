@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -142,6 +143,32 @@ async def test_real_transactions_and_recalls_are_written(tmp_path: Path) -> None
         (pub,), (recalled,) = told.sent, told.recalls
         assert (pub.message_type, recalled.succeeded) == (records.DELAY, True)
         assert (recalled.group, recalled.topic, recalled.region) == ("p", "t", "north")
+
+
+async def test_a_cluster_says_which_topic_has_traces(tmp_path: Path) -> None:
+    """It makes that at its start; traces for another one are lost, counted, and fail no send."""
+    settings = {
+        "trace_topic_enable": True,
+        "msg_trace_topic_name": "own_traces",
+        "auto_create_topic_enable": False,
+    }
+    async with EmbeddedCluster(root=tmp_path, broker_settings=settings) as cluster:
+        await cluster.create_topic("t", 1)
+        addresses = cluster.namesrv_addr
+        own = replace(TRACED, trace_topic="own_traces", instance_name="own")
+        async with (
+            Producer("p", namesrv=addresses, client=own) as producer,
+            Producer("q", namesrv=addresses, client=TRACED) as other,
+        ):
+            sent = await producer.send(Message("t", b"x"))
+            lost = await other.send(Message("t", b"y"))
+            assert lost.queue_offset == sent.queue_offset + 1
+            assert producer._trace is not None and other._trace is not None
+            traced, untraced = producer._trace.dispatcher, other._trace.dispatcher
+            await until(lambda: untraced.failed == traced.sent == 1, 20, what="both traces")
+        told = await read_traces(addresses, sent.message_id, trace_topic="own_traces")
+        assert [pub.group for pub in told.sent] == ["p"]
+        assert not (await traces(cluster, lost.message_id)).sent
 
 
 async def test_a_cluster_without_traces_has_none(tmp_path: Path) -> None:
