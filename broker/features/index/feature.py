@@ -16,8 +16,8 @@ from aerobee.remoting.net.routes import Routes
 from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 
-FOLLOW_INTERVAL_S: Final = 0.05
-"""So long at most after a message was stored its keys may wait for the thread."""
+FOLLOW_INTERVAL_S: Final = 0.25
+"""So long at most after a message was stored its keys wait for the thread; a question wakes it."""
 FOLLOW_BYTES: Final = 4 << 20
 """Of the log: so much is handed over earlier, while the caches of the CPUs still have it."""
 EXPIRY_INTERVAL_S: Final = 10.0

@@ -242,3 +242,16 @@ async def test_much_is_handed_over_before_its_time(
         room = index_of(live)
         await until(lambda: room.indexing.position > 1000, what="the first thousand bytes")
         assert room._timer is not None
+
+
+async def test_what_came_while_it_was_switched_off_is_found_later(tmp_path: Path) -> None:
+    """Off, on, and again: whatever the log has is indexed, once."""
+    for round_, enabled in enumerate((False, True, False, True, True)):
+        async with live_broker(tmp_path, message_index_enable=enabled, **SMALL) as live:
+            await send(live, 3)
+            found = await ask(live, "all", maxNum=64)
+            if enabled:
+                assert len(records(found)) == 3 * (round_ + 1)
+                assert index_of(live).overview()["index"]["wholeFrom"] == 0
+            else:
+                assert found.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
