@@ -13,9 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aerobee.broker.compiled.choice import is_compiled
 from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, batch_frame, pull_frame, send_frame
@@ -24,6 +24,7 @@ from benchmarks.pieces.transacting import Transacting
 from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
 
 COMPILED = "compiled"
+LIGHT: Final = {"enable_lmq": True, "enable_multi_dispatch": True}
 STORED: Final = 64  # before the first read, in each of the queues
 
 
@@ -40,12 +41,20 @@ class Reads(NamedTuple):
     many: int = 350
     once: bool = False  # to a topic that stores a retry once, with new unique keys in each read
     next_data: Callable[[OfflineConnection], bytes] | None = None
+    settings: Mapping[str, Any] = {}  # of the broker, beside the usual ones
 
 
-def sends(frames: int, body_bytes: int) -> Reads:
-    """Return reads of so many single sends."""
-    data = b"".join(send_frame(number, body_bytes) for number in range(frames))
+def sends(frames: int, body_bytes: int, more: str = "") -> Reads:
+    """Return reads of so many single sends, with more properties."""
+    data = b"".join(send_frame(number, body_bytes, more) for number in range(frames))
     return Reads(data, frames)
+
+
+def light(frames: int, queues: int) -> Reads:
+    """Return reads of sends for so many light queues, to a broker that has them."""
+    names = ",".join(f"%LMQ%{number}" for number in range(queues))
+    more = f"INNER_MULTI_DISPATCH\x01{names}\x02" if queues else ""
+    return sends(frames, 1024, more)._replace(settings=LIGHT, many=150)
 
 
 def pulls(frames: int, messages: int) -> Reads:
@@ -64,6 +73,9 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     "send-64x1KiB": lambda: sends(64, 1024),
     "send-64x128B": lambda: sends(64, 128),
     "send-1x1KiB": lambda: sends(1, 1024)._replace(many=2050),
+    "light-64x0": lambda: light(64, 0),
+    "light-64x1": lambda: light(64, 1),
+    "light-64x8": lambda: light(64, 8),
     "batch-4x32x1KiB": lambda: Reads(
         b"".join(batch_frame(number, 1024, 32) for number in range(4)), 128, many=150
     ),
@@ -78,14 +90,18 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     "transact-64x1KiB": lambda: transactions(64, 1024),
     "transact-8x1KiB": lambda: transactions(8, 1024)._replace(many=1050),
 }
-"""How many frames come in one read, and what they are."""
+"""How many frames come in one read, and what they are; `light-64xN`: for N light queues."""
 
 
 async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
     """Handle so many reads and end at once, so that stopping is not counted."""
     with tempfile.TemporaryDirectory() as folder:
         async with offline_connection(
-            Path(folder), log_bytes=128 << 20, compiled=compiled, once=case.once
+            Path(folder),
+            log_bytes=128 << 20,
+            compiled=compiled,
+            once=case.once,
+            more=case.settings,
         ) as connection:
             before = Renewed(sends(64, 1024).data)
             for number in range(STORED // 16):

@@ -33,8 +33,8 @@ def properties(number: int) -> str:
     )
 
 
-def send_command(number: int, body_bytes: int, codec: int = Codec.JSON) -> Command:
-    """Return a SEND_MESSAGE_V2 with the fields in the client's order."""
+def send_command(number: int, body_bytes: int, codec: int = Codec.JSON, more: str = "") -> Command:
+    """Return a SEND_MESSAGE_V2 with the fields in the client's order; `more` are properties."""
     ext = {
         "a": "ProducerGroupName",
         "b": TOPIC,
@@ -44,7 +44,7 @@ def send_command(number: int, body_bytes: int, codec: int = Codec.JSON) -> Comma
         "f": "0",
         "g": "1795253960874",
         "h": "0",
-        "i": properties(number),
+        "i": properties(number) + more,
         "j": "0",
         "k": "false",
         "m": "false",
@@ -55,9 +55,9 @@ def send_command(number: int, body_bytes: int, codec: int = Codec.JSON) -> Comma
     return Command(code, ext, body, number, language=Language.JAVA, codec=codec)
 
 
-def send_frame(number: int, body_bytes: int) -> bytes:
+def send_frame(number: int, body_bytes: int, more: str = "") -> bytes:
     """Return the same as bytes."""
-    return encode_frame(send_command(number, body_bytes))
+    return encode_frame(send_command(number, body_bytes, more=more))
 
 
 def batch_frame(number: int, body_bytes: int, messages: int, first: int = 0) -> bytes:

@@ -1,7 +1,7 @@
 """A whole broker with one connection that has no socket: what is left is the broker's own work."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,17 @@ class OfflineConnection:
 
 @asynccontextmanager
 async def offline_connection(
-    folder: Path, log_bytes: int = 512 << 20, *, compiled: bool = True, once: bool = False
+    folder: Path,
+    log_bytes: int = 512 << 20,
+    *,
+    compiled: bool = True,
+    once: bool = False,
+    more: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[OfflineConnection]:
     """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages.
 
     `compiled` says whether compiled code, where there is some, serves sends; `once` that the topic
-    stores a producer's retry once.
+    stores a producer's retry once; `more` are settings.
     """
     values: dict[str, Any] = {
         "store_path_root_dir": folder,
@@ -95,7 +100,7 @@ async def offline_connection(
         "enable_property_filter": True,
         "broker_fast_failure_enable": False,  # the loop stands still between two reads
     }
-    broker = Broker(BrokerSettings(**values))
+    broker = Broker(BrokerSettings(**(values | dict(more or {}))))
     await broker.start()
     try:
         connection = OfflineConnection(broker)

@@ -103,7 +103,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
             ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
         except OSError as error:
             raise _refused(f"topic {name} is not deleted, it is as before", error) from None
-        _forget(ctx, [name])
+        forget_topics(ctx, [name])
     try:
         await (
             ctx.tables.offsets.flush()
@@ -121,7 +121,7 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     return Reply()
 
 
-def _forget(ctx: Context, names: Collection[str]) -> None:
+def forget_topics(ctx: Context, names: Collection[str]) -> None:
     """Remove what the broker knows of topics that are in the store no more."""
 
     def release(queue: TopicQueue) -> None:
@@ -160,7 +160,7 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
                 f"{len(unused) - at} unused topics are left, beginning with {unused[at]}: the disk"
                 f" refuses: {error}; make room on it, or look after it, and clean again",
             ) from None
-        _forget(ctx, names)
+        forget_topics(ctx, names)
         await asyncio.sleep(PAUSE_S)
     try:
         await ctx.tables.offsets.flush()

@@ -157,14 +157,17 @@ class Retention:
         """Whether a file was written last before the time of retention.
 
         One that was written in the future, by a clock that has been set back since, is as old as
-        the first one behind it that was not.
+        the first one behind it that was not; so is one that somebody has removed by hand, which is
+        served from memory until then.
         """
         keep_from_s = now_s - self._settings.retention_hours * 3600
-        try:
-            for each in self._segments.items[self._segments.items.index(segment) :]:
+        for each in self._segments.items[self._segments.items.index(segment) :]:
+            try:
                 written_s = self._files.modified(each.path)
-                if written_s <= now_s or each.end > self._log.flushed_position:
-                    return written_s < keep_from_s
-        except OSError:
-            return False
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+            if written_s <= now_s or each.end > self._log.flushed_position:
+                return written_s < keep_from_s
         return False

@@ -64,6 +64,27 @@ def test_a_file_that_cannot_be_removed_is_tried_again(
     store.close()
 
 
+def test_a_file_that_was_removed_by_hand_holds_up_no_other(tmp_path: Path) -> None:
+    """It is as old as the next one; until that may go its messages are served."""
+    store = filled(tmp_path, delete_hours=(hour(),))
+    names = sorted((tmp_path / "commitlog").iterdir())
+    os.utime(names[1], (NOW - 3600, NOW - 3600))
+    names[0].unlink()
+    assert store.retention.clean() == 0
+    assert len(bodies(store)) == 30
+    os.utime(names[1], (NOW - 360_000, NOW - 360_000))
+    assert store.retention.clean() == 4
+    while store.retention.shortening.go_on():
+        pass
+    left = bodies(store)
+    assert 0 < len(left) < 30
+    store.close()
+    store = opened(store.settings)
+    assert bodies(store) == left
+    store.close()
+    assert not verify(store.settings).problems
+
+
 def full(ratio: float) -> DiskUse:
     """Disks that are so full."""
     return DiskUse(ratio, ratio, Path("commitlog"))

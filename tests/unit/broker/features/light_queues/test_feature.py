@@ -25,6 +25,7 @@ from support.servers.live_broker import live_broker
 from support.waiting import until
 
 from aerobee.broker.features.http import overview
+from aerobee.broker.features.light_queues import dispatching
 from aerobee.broker.features.light_queues.feature import LightQueues
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.properties import parse_properties
@@ -152,6 +153,36 @@ async def test_old_messages_go_from_light_queues_too(tmp_path: Path) -> None:
     async with light_broker(tmp_path) as live:
         queue = live.broker.store.find_queue(A, 0)
         assert queue is not None and (queue.min_offset, queue.max_offset) == (kept, 40)
+
+
+async def test_queues_that_have_lost_all_make_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """306 removes them with their groups' offsets; what still has a message stays."""
+    commit = {"consumerGroup": GROUP, "topic": A, "queueId": 0, "commitOffset": 20}
+    options = {"delete_commit_log_files_interval": 0, "max_lmq_consume_queue_num": 2}
+    async with light_broker(tmp_path, **options) as live:
+        for number in range(40):
+            await send(live, b"x" * (64 << 10), B, *([A] if number < 20 else []))
+        assert (await live.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0
+        store = live.broker.store
+        await until(lambda: store.commit_log.flushed_position == store.commit_log.position)
+        for path in store.settings.log_dir.iterdir():
+            os.utime(path, (1e9, 1e9))
+        store.retention.remove_expired_soon()
+        assert store.retention.clean() == 2
+        assert (await send(live, b"x", "%LMQ%c")).code == ResponseCode.LMQ_QUOTA_EXCEEDED
+        assert (await live.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)).code == 0
+        assert store.find_queue(A, 0) is None
+        assert live.broker.context.tables.offsets.committed(GROUP, A, 0) is None
+        kept = store.queue(B, 0)
+        assert 0 < kept.min_offset < kept.max_offset == 40
+        monkeypatch.setattr(dispatching, "RECOUNT_S", 0.0)
+        assert (await send(live, b"again", A)).code == ResponseCode.SUCCESS
+        assert await bodies(live, A) == [b"again"]
+    assert not verify(live.broker.settings.store).problems
+    async with light_broker(tmp_path) as live:
+        assert await bodies(live, A) == [b"again"]
 
 
 @pytest.mark.parametrize(
