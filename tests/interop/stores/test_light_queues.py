@@ -90,3 +90,27 @@ def test_light_queues_change_hands(generations: str, tmp_path: Path) -> None:
                 cluster.kill_broker()
             else:
                 cluster.stop_broker()
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+def test_what_waits_gets_its_entries_when_it_is_due(kind: str, tmp_path: Path) -> None:
+    """A delay level, and a timer: not before, and behind what came meanwhile."""
+    with KINDS[kind](tmp_path, settings=SETTINGS) as cluster:
+        create_topic(cluster.broker, "parent", 1)
+        wait_for_route(cluster.namesrv, "parent")
+        with RawClient(cluster.broker) as client:
+            for number, more in enumerate(({"DELAY": "1"}, {"TIMER_DELAY_MS": "2000"}, {})):
+                properties = {"UNIQ_KEY": f"{number:032X}", "INNER_MULTI_DISPATCH": A, **more}
+                assert send(client, "parent", 0, b"%d" % number, properties).code == 0
+            deadline = time.monotonic() + 30
+            while offset_of(client, 30, A, 0) < 3:
+                assert time.monotonic() < deadline, offset_of(client, 30, A, 0)
+                time.sleep(0.05)
+            found = read_queue(client, A, 0)
+            assert [each.body for each in found] == [b"2", b"0", b"1"]
+            assert [each.properties["INNER_MULTI_QUEUE_OFFSET"] for each in found] == [
+                "0",
+                "1",
+                "2",
+            ]
+            assert {each.topic for each in found} == {"parent"}
