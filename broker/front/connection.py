@@ -139,9 +139,7 @@ class BrokerConnection(Connection):
                             at = end
                             continue
                     elif transacts and header.startswith(PLAIN_END):
-                        if self._end(header):
-                            at = end
-                            continue
+                        served = self._end(header)
                     elif pulled := self._pull_run(data, at, turns + 1, replies):
                         (end, run), served = pulled, True
                         turns += 1 - run

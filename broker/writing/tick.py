@@ -100,10 +100,10 @@ class Tick:
 
     def commit(self) -> None:
         """Write the log, answer every connection, wake the pulls that waited."""
-        self._scheduled = False
         if self.turn_ends is not None:
             turn_ends, self.turn_ends = self.turn_ends, None
             turn_ends()
+        self._scheduled = False
         acks, self._acks = self._acks, []
         answers, self._answers = self._answers, []
         written = self.commit_log()

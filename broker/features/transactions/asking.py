@@ -1,6 +1,7 @@
 """CHECK_TRANSACTION_STATE: one living producer of a group is asked about a half message."""
 
 import logging
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -50,8 +51,8 @@ class Asking:
             return
         command = self._command(half, record)
         in_turn = self._in_turn(half.key.group, connections)
-        in_turn.sort(key=lambda connection: not connection.takes_more)  # the others come last
-        for connection in in_turn[:TRIES_MAX]:
+        ready = (connection for connection in in_turn if connection.takes_more)
+        for connection in [*islice(ready, TRIES_MAX)] or in_turn[:TRIES_MAX]:
             try:
                 connection.oneway(command)
             except AerobeeError as error:

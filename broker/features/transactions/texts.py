@@ -10,8 +10,8 @@ from typing import Final
 
 from aerobee.broker.features.transactions.halves import Half, Key
 from aerobee.broker.rules.names import topic_problem
+from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
 from aerobee.remoting.message.properties import Property
-from aerobee.remoting.words import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 
 COPY_BYTES_MAX: Final = 96
 """What a copy may need beside what the half message has: two names, two numbers, separators."""
@@ -89,7 +89,7 @@ def destination(properties: Mapping[str, str]) -> tuple[str, int]:
     queue_id = number(properties.get(Property.REAL_QID))
     if problem := topic_problem(topic):
         raise ValueError(problem)
-    if topic in (SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC):
+    if topic in SEND_FORBIDDEN:
         raise ValueError(f"its own topic is {topic}")
     if queue_id is None or not 0 <= queue_id <= QUEUE_ID_MAX:
         raise ValueError(f"its own queue is {properties.get(Property.REAL_QID)!r}")

@@ -287,3 +287,37 @@ async def test_one_that_stays_open_costs_no_memory_of_the_others(tmp_path: Path)
         assert halves.oldest_offset(99) == 99
         assert halves.oldest_ms() is None
         assert ops.forget(32) == ops.end == 32
+
+
+@pytest.mark.parametrize("topic", ["rmq_sys_wheel_timer", HALF, "SCHEDULE_TOPIC_XXXX"])
+async def test_a_half_for_a_topic_of_the_broker_s_own_is_not_committed(
+    tmp_path: Path, topic: str
+) -> None:
+    """RocketMQ takes one for the timers, which its commit stops for good."""
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        (first,) = records(broker, HALF)
+        writing = broker.context.writing
+        stamp = Stamp(writing.store_host, writing.store_host).at(wall_clock_ms())
+        text = first.properties.replace(
+            b"REAL_TOPIC\x01T\x02", b"REAL_TOPIC\x01%b\x02" % topic.encode()
+        )
+        queue = writing.queues.get(HALF, 0)
+        message = (0, first.body, text, 0)
+        writing.appender.append(queue, 0, first.born_timestamp, stamp, [message])
+        writing.tick.commit_log()
+        assert await end(peer, half, ROLLBACK) == (0, "")
+        position = records(broker, HALF)[1].position
+        folder = killed(tmp_path)
+    async with (
+        running_broker(folder, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        count = len(records(broker, topic))
+        named = {"msgId": f"{position:032X}", "queueOffset": "1"}
+        code, remark = await end(peer, named, COMMIT, topic=topic)
+        assert (code, remark) == (ResponseCode.MESSAGE_ILLEGAL, f"its own topic is {topic}")
+        assert len(records(broker, topic)) == count
