@@ -32,7 +32,7 @@ class Reads(NamedTuple):
     """What a socket read brings, and how many messages that concerns.
 
     Where that depends on what was answered before, `next_data` makes it: as often in the run of
-    few reads as in that of many, so that making it is not counted.
+    few reads as in that of many, so that making it is hardly counted.
     """
 
     data: bytes

@@ -1,14 +1,16 @@
 """A producer that commits each transaction when its half message is answered."""
 
+from struct import Struct
 from typing import Final
 
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command, Language
-from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.frame import LENGTH_BYTES, WORDS_BYTES, encode_frame
 from aerobee.remoting.words import HALF_TOPIC
 from benchmarks.pieces.messages import TOPIC, properties, send_command
 from benchmarks.pieces.offline import OfflineConnection
 
+WORDS: Final = Struct(">II")  # length of a frame, of its header
 PRODUCER: Final = "ProducerGroupName"
 NUMBER: Final = 10**11  # twelve digits that are different in each message's keys
 
@@ -25,19 +27,20 @@ def half_template(queue_id: int, body_bytes: int) -> bytes:
     return frame.replace(b"%", b"%%").replace(digits, b"%012d")
 
 
-def end_frame(offset: int, position: int) -> bytes:
-    """Return an END that commits, as the Java client 5.5.0 writes it."""
+def end_template() -> bytes:
+    """Return the header of an END that commits, as the Java client 5.5.0 writes it."""
     ext = {
         "topic": TOPIC,
         "producerGroup": PRODUCER,
-        "tranStateTableOffset": str(offset),
-        "commitLogOffset": str(position),
+        "tranStateTableOffset": "@",
+        "commitLogOffset": "@",
         "commitOrRollback": "8",
         "fromTransactionCheck": "false",
         "bname": "broker-a",
     }
     code = RequestCode.END_TRANSACTION
-    return encode_frame(Command(code, ext, b"", 7, flag=2, language=Language.JAVA))
+    frame = encode_frame(Command(code, ext, b"", 7, flag=2, language=Language.JAVA))
+    return frame[WORDS_BYTES:].replace(b"%", b"%%").replace(b"@", b"%d")
 
 
 class Transacting:
@@ -45,6 +48,7 @@ class Transacting:
 
     def __init__(self, frames: int, body_bytes: int) -> None:
         self._templates = [half_template(number % 4, body_bytes) for number in range(frames)]
+        self._end = end_template()
         self._number = 0
         self._ended = 0
 
@@ -52,7 +56,10 @@ class Transacting:
         """Return what comes next."""
         halves = connection.entries(HALF_TOPIC, self._ended)
         self._ended += len(halves)
-        parts = [end_frame(offset, position) for offset, position in halves]
+        parts: list[bytes] = []
+        for place in halves:
+            header = self._end % place
+            parts += (WORDS.pack(len(header) + LENGTH_BYTES, len(header)), header)
         for template in self._templates:
             self._number += 1
             parts.append(template % (self._number, self._number))
