@@ -167,6 +167,7 @@ cdef bint put_messages(
     cdef Bytes properties, properties_end
     cdef Py_ssize_t body_bytes, tail_bytes
     cdef int32_t tags_code = 0
+    cdef int has_key = 0
     while at < end:
         body_bytes = word_at(at + BATCH_BODY_BYTES_AT)
         header.flag = word_at(at + BATCH_FLAG_AT)
@@ -179,13 +180,17 @@ cdef bint put_messages(
             tail + PROPERTIES_LENGTH_BYTES, properties, properties_end, &tags_code
         ):
             return False
-        if sends.seen is not None and not note_key(sends, properties, properties_end):
-            return False
+        if sends.seen is not None:
+            has_key = look_key(sends, properties, properties_end)
+            if has_key < 0:
+                return False
         if tail_bytes and (properties_end - 1)[0] != PROPERTY_SEPARATOR:
             tail_bytes += 1
         put16(tail, tail_bytes)
         tail += PROPERTIES_LENGTH_BYTES + tail_bytes
         sends.put_head(record, lane, header, at, body_bytes, tail - record)
+        if has_key and not sends.note():
+            return False
         sends.put_entry(lane, tail - record, tags_code)
         sends.position += tail - record
         lane.offset += 1
@@ -193,8 +198,8 @@ cdef bint put_messages(
     return True
 
 
-cdef bint note_key(PlainSends sends, Bytes at, Bytes end) except -1:
-    """Note the unique key of a message, if it has one; False where it is known, or has two."""
+cdef int look_key(PlainSends sends, Bytes at, Bytes end) except -2:
+    """Read the unique key of a message; 0 where it has none, -1 where it has two."""
     cdef Bytes key = NULL, name = at, pair_end
     while name < end:
         pair_end = <Bytes>memchr(name, PROPERTY_SEPARATOR, end - name)
@@ -202,13 +207,13 @@ cdef bint note_key(PlainSends sends, Bytes at, Bytes end) except -1:
             pair_end = end
         if pair_end - name > 9 and memcmp(name, b"UNIQ_KEY\x01", 9) == 0:
             if key != NULL:
-                return False
+                return -1
             key, at = name + 9, pair_end
         name = pair_end + 1
     if key == NULL:
-        return True
+        return 0
     sends.look(key, at - key)
-    return sends.note()
+    return 1
 
 
 cdef Py_ssize_t put_batch_ack(

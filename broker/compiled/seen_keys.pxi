@@ -52,6 +52,7 @@ cdef struct Seen:
     uint32_t topic  # 0: nothing is here
     uint32_t older, newer  # among all; `newer` of one that is free is the next free one
     uint32_t topic_older, topic_newer
+    uint32_t mark  # of the hash; fills the 56 bytes
 
 cdef struct SeenKey:
     uint64_t first, second
@@ -270,6 +271,10 @@ cdef class SeenKeys:
         self.mark(to)
         return 0
 
+    cdef inline void fetch_cell(self, uint32_t number) noexcept nogil:
+        """Have the cell fetched of the entry that goes next, which may be far away."""
+        fetch_soon(&self.cells[self.entries[number].mark & self.mask])
+
     cdef inline bint is_fresh(self, uint32_t number) noexcept nogil:
         """Say whether a key is known: its window has not passed."""
         cdef Seen* each = &self.entries[number]
@@ -306,12 +311,14 @@ cdef class SeenKeys:
         while left and of.oldest and not self.is_fresh(of.oldest):
             self.drop(of.oldest)
             left -= 1
+            self.fetch_cell(of.oldest)
         if self.count == self.entries_max:
             each = &self.entries[self.oldest]
             if self.is_fresh(self.oldest):
                 self.topics[each.topic].evicted_ms = each.seen_ms
                 self.evicted += 1
             self.drop(self.oldest)
+            self.fetch_cell(self.oldest)
         number = self.free_one
         if number:
             self.free_one = self.entries[number].newer
@@ -320,6 +327,7 @@ cdef class SeenKeys:
             number = self.used
         each = &self.entries[number]
         each.first, each.second, each.topic = key.first, key.second, key.topic
+        each.mark = key.mark
         each.position, each.seen_ms = position, seen_ms
         each.older, each.newer = self.newest, 0
         each.topic_older, each.topic_newer = of.newest, 0
@@ -369,12 +377,7 @@ cdef class SeenKeys:
 
     cdef void drop_cell(self, uint32_t number) noexcept nogil:
         """Empty an entry's cell; those behind it move up, where that is nearer to their place."""
-        cdef Seen* each = &self.entries[number]
-        cdef SeenKey key
-        cdef uint64_t at, hole, home
-        key.first, key.second, key.topic = each.first, each.second, each.topic
-        self.mark(&key)
-        at = key.mark & self.mask
+        cdef uint64_t hole, home, at = self.entries[number].mark & self.mask
         while <uint32_t>self.cells[at] != number:
             at = (at + 1) & self.mask
         hole = at
