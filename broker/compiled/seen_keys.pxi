@@ -10,6 +10,43 @@
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <stdlib.h>
+    #ifdef __linux__
+    #include <sys/mman.h>
+    #endif
+
+    #define HUGE_BYTES (2u << 20)
+
+    /* Zeros that are there when they are touched, in huge pages where the kernel has them: the
+       cells are all over the place, and a page that is touched for the first time costs some us. */
+    static void *zeros(size_t size) {
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED)
+            return NULL;
+        if (size >= 2 * HUGE_BYTES)
+            (void)madvise(at, size, MADV_HUGEPAGE);
+        return at;
+    #else
+        return calloc(1, size);
+    #endif
+    }
+
+    static void give_back(void *at, size_t size) {
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (at != NULL)
+            (void)munmap(at, size);
+    #else
+        (void)size;
+        free(at);
+    #endif
+    }
+
+    static const unsigned char CAPITAL[256] = { /* one more than the digit's value, 0: none */
+        ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
+        ['8'] = 9, ['9'] = 10, ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15,
+        ['F'] = 16,
+    };
 
     static inline void fetch_soon(const void *at) {
     #ifdef __GNUC__
@@ -32,9 +69,11 @@ cdef extern from *:
     """
     uint64_t mixed(uint64_t, uint64_t) nogil
     void fetch_soon(const void*) nogil
+    void* zeros(size_t)
+    void give_back(void*, size_t)
+    const unsigned char* CAPITAL
 
 cdef extern from "<stdlib.h>" nogil:
-    void* calloc(size_t, size_t)
     void* realloc(void*, size_t)
     void free(void*)
 
@@ -72,9 +111,7 @@ cdef inline uint64_t long_at(Bytes at) noexcept nogil:
 
 cdef inline int capital_digit(unsigned char digit) noexcept nogil:
     """Return the value of a hexadecimal digit as Java writes them, -1 for anything else."""
-    if c"0" <= digit <= c"9":
-        return digit - c"0"
-    return digit - c"A" + 10 if c"A" <= digit <= c"F" else -1
+    return <int>CAPITAL[digit] - 1
 
 
 cdef inline bint read_key(Bytes at, Py_ssize_t size, unsigned char* key) noexcept nogil:
@@ -112,16 +149,16 @@ cdef class SeenKeys:
         while cells < <uint64_t>(2 * entries_max):
             cells *= 2
         self.entries_max, self.mask = entries_max, cells - 1
-        self.entries = <Seen*>calloc(entries_max + 1, sizeof(Seen))
-        self.cells = <uint64_t*>calloc(cells, sizeof(uint64_t))
+        self.entries = <Seen*>zeros((entries_max + 1) * sizeof(Seen))
+        self.cells = <uint64_t*>zeros(cells * sizeof(uint64_t))
         if self.entries == NULL or self.cells == NULL:
             raise MemoryError(f"no memory for {entries_max} unique keys")
         self.seed[0] = int.from_bytes(urandom(8), "big")
         self.seed[1] = int.from_bytes(urandom(8), "big")
 
     def __dealloc__(self):
-        free(self.entries)
-        free(self.cells)
+        give_back(self.entries, (self.entries_max + 1) * sizeof(Seen))
+        give_back(self.cells, (self.mask + 1) * sizeof(uint64_t))
         free(self.topics)
 
     def add_topic(self, int64_t window_ms):
