@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from aerobee.broker.processors.topics import forget_topics
 from aerobee.broker.start.context import Context
+from aerobee.broker.start.gone_topics import forget_topics
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes

@@ -1,7 +1,6 @@
 """Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
 
 import asyncio
-from collections.abc import Collection
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -16,7 +15,7 @@ from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic, system_topic_names
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
-from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.start.gone_topics import forget_topics
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -119,21 +118,6 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         what = f"topic {topic} is deleted, but copies of its messages are still there"
         raise _refused(what, error) from None
     return Reply()
-
-
-def forget_topics(ctx: Context, names: Collection[str]) -> None:
-    """Remove what the broker knows of topics that are in the store no more."""
-
-    def release(queue: TopicQueue) -> None:
-        ctx.health.metrics.queue_gone(queue)
-        ctx.pulls.holds.release(queue)
-
-    for name in names:
-        ctx.writing.queues.drop_topic(name, release)
-        ctx.tables.offsets.delete_topic(name)
-        ctx.tables.topics.delete(name)
-        ctx.cluster.announcements.drop(name)
-        ctx.health.metrics.forget(topic=name)
 
 
 @routes.on(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader)
