@@ -2,8 +2,8 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.disks.logs import (
@@ -44,6 +44,7 @@ class Batches:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
+        self.counts: Iterator[int] = iter(lambda: chance.choice((1, 1, 2, 7, 200)), None)
         self.sent: dict[int, list[bytes]] = defaultdict(list)
         self.acknowledged: dict[int, set[int]] = defaultdict(set)
         self.number = 0
@@ -79,7 +80,7 @@ class Batches:
 
     def _send(self, store: MessageStore, queue_id: int) -> None:
         queue, log = store.queue(TOPIC, queue_id), store.commit_log
-        count = self.chance.choice((1, 1, 2, 7, 200))
+        count = next(self.counts)
         bodies = [b"%d" % (self.number + n) for n in range(count)]
         self.number += count
         self.sent[queue_id] += bodies
@@ -183,8 +184,7 @@ def test_entries_lost_in_the_middle_of_a_batch_are_written_again(tmp_path: Path)
     """The first and the last one are there: that says nothing of those between."""
     settings, _ = begun(tmp_path)
     batches = Batches(random.Random(1))
-    chance: Any = batches.chance
-    chance.choice = lambda counts: counts[-1]
+    batches.counts = iter((200, 200))
     store = opened(settings)
     batches._send(store, 0)
     batches._send(store, 0)
@@ -229,9 +229,7 @@ def test_a_batch_whose_first_entries_are_lost_is_found(tmp_path: Path, last: boo
     """Its offset lies before where the queue seems to end, and the next one far behind that."""
     settings, _ = begun(tmp_path)
     batches = Batches(random.Random(1))
-    counts = iter([*[1] * 46, 200, *([] if last else [1])])
-    chance: Any = batches.chance
-    chance.choice = lambda _: next(counts)
+    batches.counts = iter([*[1] * 46, 200, *([] if last else [1])])
     store = opened(settings)
     for _ in range(47 if last else 48):
         batches._send(store, 0)
