@@ -94,7 +94,7 @@ async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
         await make_topic(peer)
     for _ in range(ROUNDS):
         running = asyncio.create_task(load(broker.port, dice, stored))
-        await asyncio.sleep(dice.uniform(0.7, 2.5))
+        await asyncio.sleep(dice.uniform(0.5, 1.3))
         broker.kill()
         await running
         await asyncio.to_thread(broker.start)

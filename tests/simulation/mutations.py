@@ -165,14 +165,14 @@ MUTATIONS = (
     Mutation(
         "one message stops its queue",
         _one_bad_body_fails_the_pull,
-        2,
+        498,
         lambda plan: Trouble.POISON in plan.troubles,
         (Kind.LOST,),
     ),
     Mutation(
         "timed messages are delivered again",
         _times_are_kept_again,
-        13,
+        157,
         lambda plan: plan.times and Trouble.BROKERS_DIE in plan.troubles,
         (Kind.TWICE,),
         "timed",
@@ -196,7 +196,7 @@ MUTATIONS = (
     Mutation(
         "what has ended stays open",
         _transactions_end_twice,
-        4,
+        0,
         lambda plan: plan.transactions and not plan.disk,
         (Kind.TWICE,),
         "half",

@@ -1,6 +1,6 @@
 """Clusters that live through what their seeds have in store, and keep what was promised.
 
-SIMULATION_SEEDS says how many seeds are run (10), SIMULATION_SEED names a single one.
+SIMULATION_SEEDS says how many seeds are run, SIMULATION_SEED names a single one; else it is USUAL.
 """
 
 import os
@@ -9,9 +9,11 @@ from typing import Final
 
 import pytest
 
+from simulation.plan import Kind, Trouble, draw
 from simulation.scenario import simulate
 
 LINES_SHOWN: Final = 60
+USUAL: Final = (36, 56, 62, 76, 77, 79, 82, 155, 174, 175)  # short ones that have everything
 FAILED_ONCE: Final = (5130,)  # a broker died while a topic was made, and got no queues of it
 
 
@@ -19,7 +21,19 @@ def seeds() -> list[int]:
     """Return the seeds to run."""
     if one := os.environ.get("SIMULATION_SEED"):
         return [int(one)]
-    return [*range(int(os.environ.get("SIMULATION_SEEDS", "10"))), *FAILED_ONCE]
+    if count := os.environ.get("SIMULATION_SEEDS"):
+        return [*range(int(count)), *FAILED_ONCE]
+    return [*USUAL, *FAILED_ONCE]
+
+
+def test_the_usual_seeds_have_everything() -> None:
+    """Each trouble, kind of consumer and of message is some seed's, and some seed is without."""
+    plans = [draw(seed) for seed in USUAL]
+    assert {trouble for plan in plans for trouble in plan.troubles} == set(Trouble)
+    assert {group.kind for plan in plans for group in plan.groups} == set(Kind)
+    assert {plan.flush for plan in plans} == {"ASYNC_FLUSH", "SYNC_FLUSH"}
+    for trait in ("grows", "shared", "delays", "times", "transactions", "once", "disk", "troubles"):
+        assert {bool(getattr(plan, trait)) for plan in plans} == {True, False}, trait
 
 
 @pytest.mark.parametrize("seed", seeds())
