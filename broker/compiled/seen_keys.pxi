@@ -10,37 +10,6 @@
 cdef extern from *:
     """
     #include <stdint.h>
-    #include <stdlib.h>
-    #ifdef __linux__
-    #include <sys/mman.h>
-    #endif
-
-    #define HUGE_BYTES (2u << 20)
-
-    /* Zeros that are there when they are touched, in huge pages where the kernel has them: the
-       cells are all over the place, and a page that is touched for the first time costs some us. */
-    static void *zeros(size_t size) {
-    #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (at == MAP_FAILED)
-            return NULL;
-        if (size >= 2 * HUGE_BYTES)
-            (void)madvise(at, size, MADV_HUGEPAGE);
-        return at;
-    #else
-        return calloc(1, size);
-    #endif
-    }
-
-    static void give_back(void *at, size_t size) {
-    #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (at != NULL)
-            (void)munmap(at, size);
-    #else
-        (void)size;
-        free(at);
-    #endif
-    }
 
     static const unsigned char CAPITAL[256] = { /* one more than the digit's value, 0: none */
         ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
@@ -69,8 +38,6 @@ cdef extern from *:
     """
     uint64_t mixed(uint64_t, uint64_t) nogil
     void fetch_soon(const void*) nogil
-    void* zeros(size_t)
-    void give_back(void*, size_t)
     const unsigned char* CAPITAL
 
 cdef extern from "<stdlib.h>" nogil:
