@@ -22,6 +22,7 @@ from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
+GREETED_AGAIN_S: Final = 1.0  # after a connection was lost; who pulls or sends there is earlier
 EXT_HANDOVER: Final = "AEROBEE_HANDOVER"  # in the reply: see HeartbeatReply.handover
 
 
@@ -158,6 +159,21 @@ class Heartbeats:
             return
         self._greetings[address] = greeting
         greeting.add_done_callback(lambda done: self._greeted(address, done, reply))
+        connection.on_closed.append(lambda _: self._lost(address))
+
+    def _lost(self, address: str) -> None:
+        """Have a broker that took the members here for gone know better, also where none asks it.
+
+        Others of the group that ask it would take all queues until the next heartbeat.
+        """
+        if self.consumers:
+            self._tasks.start(self._greet_again(address), "greeting after a lost connection")
+
+    async def _greet_again(self, address: str) -> None:
+        await asyncio.sleep(GREETED_AGAIN_S)
+        named = any(address in brokers.values() for brokers in self._routes.brokers.values())
+        if named and self.consumers and self._connections.open(address) is None:
+            await self._send(address)
 
     def _greeted(
         self, address: str, greeting: asyncio.Task[Any], reply: asyncio.Future[Command]
