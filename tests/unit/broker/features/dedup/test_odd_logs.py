@@ -38,7 +38,8 @@ async def serving(folder: Path, **options: str) -> AsyncIterator[tuple[Broker, R
         running_broker(folder, **options) as broker,
         await RawPeer.connect(broker.port) as peer,
     ):
-        await known(broker)
+        if broker.features.find(Dedup) is not None:  # else no topic asks for it yet
+            await known(broker)
         yield broker, peer
 
 
