@@ -76,21 +76,13 @@ class Room:
         """Yield the values of its metrics, all in one turn of the loop."""
         yield from ()
 
-    def described(self) -> Mapping[str, Any]:
-        """Return what `/api/broker` shows of it, by name."""
-        return {}
-
     def shown(self) -> Mapping[str, Any]:
-        """Return what `/api/broker` has of it."""
+        """Return its fields of `/api/broker`, by name."""
         return {}
 
     def degraded(self) -> Iterator[str]:
         """Yield what is wrong while the broker serves all the same, a sentence each."""
         yield from ()
-
-    def overview(self) -> Mapping[str, Any]:
-        """Return its fields of `/api/broker`."""
-        return {}
 
     def runtime_info(self) -> Mapping[str, str]:
         """Return its lines of `mqadmin brokerStatus`."""

@@ -83,7 +83,7 @@ class Dedup(Feature):
             yield Sample("aerobee_dedup_window_seconds", firsts.window_ms(topic) / 1000, labels)
             yield Sample("aerobee_dedup_duplicates_total", firsts.duplicates[topic], labels)
 
-    def described(self) -> Mapping[str, Any]:
+    def shown(self) -> Mapping[str, Any]:
         """Return what is known, what it was good for, and what is in its way."""
         firsts = self.firsts
         asked = bool(firsts.numbers)

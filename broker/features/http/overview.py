@@ -1,6 +1,6 @@
 """What the JSON addresses show, as plain dictionaries."""
 
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -67,9 +67,7 @@ def broker(ctx: Context) -> dict[str, Any]:
         "damage": damage_shown(ctx.store.damage),
         "damagedSpans": len(ctx.store.damage),
         "passedOver": lost_shown(passed_over(ctx)),
-        **dict(chain.from_iterable(room.described().items() for room in ctx.rooms)),
         **{name: value for room in ctx.rooms for name, value in room.shown().items()},
-        **{name: value for room in ctx.rooms for name, value in room.overview().items()},
     }
 
 

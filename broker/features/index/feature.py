@@ -101,7 +101,7 @@ class MessageIndex(Feature):
         if self.indexing.error is not None:
             yield f"messages are not found by key: {self.indexing.error}"
 
-    def overview(self) -> Mapping[str, Any]:
+    def shown(self) -> Mapping[str, Any]:
         """Return how far the index is."""
         index = {
             "position": self.indexing.position,

@@ -123,7 +123,7 @@ class Transactions(Feature):
             yield Sample("aerobee_transaction_checks_total", count, {"topic": topic})
         yield Sample("aerobee_half_message_age_seconds", self._oldest_age_ms() / 1000)
 
-    def described(self) -> Mapping[str, Any]:
+    def shown(self) -> Mapping[str, Any]:
         """Return what `/api/broker` shows of it."""
         outcomes = dict.fromkeys(OUTCOMES.values(), 0)
         for (_, outcome), count in self.endings.counts.items():

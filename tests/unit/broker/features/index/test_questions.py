@@ -105,7 +105,7 @@ async def test_a_restart_goes_on_and_nothing_comes_twice(tmp_path: Path) -> None
             await send(live, 5)
             assert len(records(await ask(live, "all", maxNum=64))) == total
             feature = next(r for r in live.broker.rooms if type(r).__name__ == "MessageIndex")
-            assert feature.overview()["index"]["position"] > 0
+            assert feature.shown()["index"]["position"] > 0
             newest = records(await ask(live, "all", maxNum=64))[-1]
         kept = read_checkpoint(Files(), tmp_path / "store")
         assert kept.index_timestamp == newest.store_timestamp, "RocketMQ keeps all of it"
@@ -252,6 +252,6 @@ async def test_what_came_while_it_was_switched_off_is_found_later(tmp_path: Path
             found = await ask(live, "all", maxNum=64)
             if enabled:
                 assert len(records(found)) == 3 * (round_ + 1)
-                assert index_of(live).overview()["index"]["wholeFrom"] == 0
+                assert index_of(live).shown()["index"]["wholeFrom"] == 0
             else:
                 assert found.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

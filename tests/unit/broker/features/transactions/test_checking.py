@@ -68,7 +68,7 @@ async def test_a_producer_is_asked_and_its_answer_counts(broker: Broker, peer: R
     assert await end(peer, asked.ext, COMMIT, checked=True) == (0, "")
     (record,) = records(broker, "T")
     assert record.prepared_transaction_offset == copy.position
-    assert transactions(broker).described()["transactions"]["checks"] == 1
+    assert transactions(broker).shown()["transactions"]["checks"] == 1
 
 
 async def test_a_late_end_of_a_copied_half_is_the_only_one(broker: Broker, peer: RawPeer) -> None:

@@ -77,7 +77,7 @@ async def test_who_reads_nothing_is_not_asked_for_more(broker: Broker) -> None:
         await until(lambda: not connection.takes_more, what="it has enough")
         await asyncio.sleep(0.5)  # several looks
         assert connection.transport.get_write_buffer_size() < UNSENT_MAX
-        checks = transactions(broker).described()["transactions"]["checks"]
+        checks = transactions(broker).shown()["transactions"]["checks"]
         assert checks < HALVES, "who cannot be asked was not"
         assert len(records(broker, HALF)) == HALVES + 1 + checks
         assert await asked(silent, HALVES) == {f"K{number}": 1 for number in range(HALVES)}
