@@ -1,6 +1,8 @@
-// A server that stores nothing: it answers as fast as C can, so what is measured is the generator.
+// A server that answers as fast as C can and stores nothing, so what is measured is the generator;
+// with --log it writes what arrives to a file, as it is: what the kernel takes for all of it.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 enum {
     CONNECTIONS_MAX = 2048,
     BUFFER_BYTES = 8 << 20,
+    READ_BYTES = 256 << 10,  // of a socket at once, so that the next read finds them in the cache
     QUEUES_MAX = 4096,
     PULL_END = 1 << 20,
     RECORD_BYTES = 1300
@@ -32,6 +35,8 @@ typedef struct {
     int epoll;
     uint64_t ends[QUEUES_MAX];  // by topic number and queue
     char *records;              // of a pull reply; queue and offsets are filled in
+    int log;                    // negative: nothing is stored
+    off_t log_at;
 } Floor;
 
 // The number behind `name` in the header; a request comes from our own generator.
@@ -112,9 +117,32 @@ static void flush_client(Client *client) {
     client->out_done = client->out_length = 0;
 }
 
+// Space for the log is allocated before, as a broker's is, and unwritten.
+static void open_log(Floor *floor) {
+    const Options *options = floor->options;
+    floor->log = -1;
+    if (!options->log) return;
+    floor->log = open(options->log, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (floor->log < 0 || posix_fallocate(floor->log, 0, (off_t)options->log_mib << 20))
+        die("%s: %s", options->log, strerror(errno));
+}
+
+// Begins anew at the end of the log, in pages that are in memory then.
+static void store(Floor *floor, const char *data, size_t length) {
+    if (floor->log_at + (off_t)length > (off_t)floor->options->log_mib << 20) floor->log_at = 0;
+    while (length) {
+        ssize_t written = pwrite(floor->log, data, length, floor->log_at);
+        if (written < 0) die("%s: %s", floor->options->log, strerror(errno));
+        data += written;
+        length -= (size_t)written;
+        floor->log_at += written;
+    }
+}
+
 static void serve_client(Floor *floor, Client *client) {
+    size_t room = BUFFER_BYTES - client->in_length;
     ssize_t got =
-        read(client->fd, client->in + client->in_length, BUFFER_BYTES - client->in_length);
+        read(client->fd, client->in + client->in_length, room < READ_BYTES ? room : READ_BYTES);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
         close(client->fd);
@@ -123,6 +151,7 @@ static void serve_client(Floor *floor, Client *client) {
         free(client);
         return;
     }
+    if (floor->log >= 0) store(floor, client->in + client->in_length, (size_t)got);
     client->in_length += (size_t)got;
     size_t at = 0;
     Frame frame;
@@ -162,6 +191,7 @@ void run_floor(const Options *options) {
         put_u32(floor.records + index * RECORD_BYTES + 4, 0xDAA320A7);
         put_u32(floor.records + index * RECORD_BYTES + 84, (uint32_t)options->body_bytes);
     }
+    open_log(&floor);
     epoll_ctl(floor.epoll, EPOLL_CTL_ADD, listener, &listening);
     printf("serves on %d\n", port);
     fflush(stdout);

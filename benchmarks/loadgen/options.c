@@ -11,7 +11,7 @@ static const char *const USAGE =
     "loadgen WORKLOAD --port PORT [--connections N] [--outstanding N] [--topic NAME] [--topics N]\n"
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
     "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
-    "  [--multiples N,N,...]\n"
+    "  [--multiples N,N,...] [--log FILE] [--log-mib N]\n"
     "WORKLOAD: send, batch, pull, wake, xadd (Redis), transact, floor: a server that only pretends,\n"
     "  or overload: multiples of the best rate by the clock, and the best rate in between\n";
 
@@ -46,6 +46,7 @@ Options parse_options(int count, char **words) {
                        .seconds = 3,
                        .settle_s = 15,
                        .multiples = "2",
+                       .log_mib = 1024,
                        .cpu = -1};
     enum {
         PORT = 1,
@@ -63,7 +64,9 @@ Options parse_options(int count, char **words) {
         SETTLE,
         CPU,
         MARKS,
-        MULTIPLES
+        MULTIPLES,
+        LOG,
+        LOG_MIB
     };
     static const struct option known[] = {
         {"port", 1, 0, PORT},   {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
@@ -71,7 +74,7 @@ Options parse_options(int count, char **words) {
         {"body", 1, 0, BODY},   {"batch", 1, 0, NUMBER},      {"tags-first", 0, 0, TAGS},
         {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS},      {"requests", 1, 0, REQS},
         {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {"settle", 1, 0, SETTLE},
-        {"multiples", 1, 0, MULTIPLES},
+        {"multiples", 1, 0, MULTIPLES}, {"log", 1, 0, LOG}, {"log-mib", 1, 0, LOG_MIB},
         {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
@@ -93,6 +96,8 @@ Options parse_options(int count, char **words) {
             case CPU: options.cpu = (int)whole(name, optarg, -1, 1023); break;
             case MARKS: options.marks = true; break;
             case MULTIPLES: options.multiples = optarg; break;
+            case LOG: options.log = optarg; break;
+            case LOG_MIB: options.log_mib = (int)whole(name, optarg, 16, 1 << 20); break;
             default: die("%s", USAGE);
         }
     }

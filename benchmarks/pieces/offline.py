@@ -61,7 +61,8 @@ class OfflineConnection:
 
     def read(self, data: bytes) -> None:
         """Handle what one socket read would bring, and commit as the loop does after its turn."""
-        self._connection.data_received(data)
+        self._connection.get_buffer(-1)[: len(data)] = data
+        self._connection.buffer_updated(len(data))
         self._commit()
 
     def stored(self, topic: str, queues: int) -> int:

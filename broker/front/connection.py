@@ -30,7 +30,8 @@ from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served
+from aerobee.remoting.net.read_buffer import FRONT_BYTES
+from aerobee.remoting.net.reading import ALL_SERVED, Read, Rest, Served
 from aerobee.storage.errors import LogBusy, StoreError
 
 SEND: Final = RequestCode.SEND_MESSAGE_V2
@@ -46,7 +47,7 @@ unpack_words = FRAME_FIELDS.run().unpack_from
 Frames = list[bytes | memoryview]
 
 
-class BrokerConnection(Connection):
+class BrokerConnection(Connection, asyncio.BufferedProtocol):
     """Serves sends and pulls in place and hands every other request to the dispatcher.
 
     Work is done per socket read: the clock is asked once, acknowledgements and pull replies are
@@ -68,7 +69,20 @@ class BrokerConnection(Connection):
         super().connection_made(transport)
         self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
 
-    def serve(self, data: bytes, read_bytes: int) -> Served:
+    def get_buffer(self, size_hint: int) -> memoryview:
+        """Return the memory that the next read is to land in."""
+        return self.traffic.read_buffer.landing
+
+    def buffer_updated(self, read_bytes: int) -> None:
+        """Have served what has landed there, behind the beginning of a frame that was kept."""
+        begun = self.reading.begun(read_bytes, FRONT_BYTES)
+        if begun is None:
+            self.data_received(bytes(self.traffic.read_buffer.landing[:read_bytes]))
+            return
+        self.heard = True
+        self.serve_read(self.traffic.read_buffer.behind(begun, read_bytes), read_bytes)
+
+    def serve(self, data: Read, read_bytes: int) -> Served:
         """Serve the complete frames of a read; while reads are full, note how much, and when."""
         if read_bytes >= FULL_READ_BYTES or self.unread is not None:
             self._watch_unread(read_bytes)
@@ -105,15 +119,22 @@ class BrokerConnection(Connection):
         self.overdue = False
         return not self.closed and bool(self.reading.backlog)
 
-    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> Served:
+    def _serve(self, read: Read, acks: list[bytes], replies: Frames) -> Served:
         """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
-        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns, transacts = 0, self.limits.frames_per_turn_max, False
+        frame_bytes_max, turns = self.limits.frame_bytes_max, self.limits.frames_per_turn_max
+        transacts = tried = False
+        if serve_run is not None and not isinstance(read, bytes):  # where it has landed
+            at, run = serve_run(read, 0, turns, frame_bytes_max, stamp, stamp_flag, acks)
+            read, turns, tried = read[at:], turns - run, True
+        data, at = bytes(read), 0
+        end_of_data = len(data)
         while turns:
-            if serve_run is not None and not transacts:  # else the next frame may end one, too
+            if tried:
+                tried = False
+            elif serve_run is not None and not transacts:  # else the next frame may end one, too
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
                 if not (turns := turns - run):
                     break
@@ -184,7 +205,7 @@ class BrokerConnection(Connection):
             self.unread = None
         unread.read_bytes = read_bytes
 
-    def _refuse_late(self, data: bytes, now_s: float, replies: Frames) -> bytes:
+    def _refuse_late(self, data: Read, now_s: float, replies: Frames) -> Read:
         """Answer the sends at the start of a read that waited for too long; return the others."""
         lateness = self.traffic.lateness
         late_bytes, waited_s, since_s = 0, lateness.wait_s, -inf
@@ -197,6 +218,7 @@ class BrokerConnection(Connection):
             late_bytes, waited_s = len(data), lateness.waited_s(now_s)
         if not late_bytes:
             return data
+        data = bytes(data)
         remark = lateness.remark(waited_s, now_s)
         left, refusals, count = without_sends(
             data, late_bytes, self.limits.frame_bytes_max, remark, waited_s * 1000

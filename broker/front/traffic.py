@@ -12,6 +12,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.connection import Handler
+from aerobee.remoting.net.read_buffer import ReadBuffer
 
 
 class Stalled(Protocol):
@@ -32,6 +33,7 @@ class Shared(Protocol):
     live: Live
     lateness: Lateness
     stalls: "Stalls"
+    read_buffer: ReadBuffer
 
 
 class Stalls:
@@ -97,8 +99,8 @@ class Traffic:
     """Made by `Front`, once for each port; every connection holds one."""
 
     __slots__ = (
-        "dispatcher", "halves", "lateness", "limits", "now_ms", "pulls", "sends", "stalls",
-        "store_host", "tick",
+        "dispatcher", "halves", "lateness", "limits", "now_ms", "pulls", "read_buffer", "sends",
+        "stalls", "store_host", "tick",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +118,7 @@ class Traffic:
         self.halves = writing.halves
         self.tick = writing.tick
         self.stalls = shared.stalls
+        self.read_buffer = shared.read_buffer
         self.lateness = shared.lateness
         self.store_host = writing.store_host  # 8 or 20 bytes, as in a record
         self.now_ms: Callable[[], int] = wall_clock_ms

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from simulation.stage.process import Process
+from support.wire import deliver
+
+from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
     from simulation.stage.network import Wire
@@ -38,7 +41,7 @@ class End(asyncio.Transport):
         self.lost = False
         self.arrives_s = 0.0  # when what was sent last will reach the peer
         self.flying_bytes = 0  # sent by this end and not yet read by the peer
-        self._protocol: asyncio.Protocol | None = None
+        self._protocol: Connection | None = None
         self._error: Exception | None = None
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
@@ -51,7 +54,7 @@ class End(asyncio.Transport):
 
     # --- what the network does with it ---
 
-    def attach(self, protocol: asyncio.Protocol) -> None:
+    def attach(self, protocol: Connection) -> None:
         """Begin: `protocol` is told, then gets what has arrived already."""
         self._protocol = protocol
         protocol.connection_made(self)
@@ -96,7 +99,7 @@ class End(asyncio.Transport):
                 return
             self.peer._soon(self.peer.read_by_peer, len(data))
             self.wire.read(self, data)
-            self._protocol.data_received(data)
+            deliver(self._protocol, data)
 
     def _pump(self) -> None:
         while self._unsent and self.flying_bytes < WINDOW_BYTES and not self.lost:
