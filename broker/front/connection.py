@@ -98,7 +98,8 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
             given = len(data)
             data = self._refuse_late(data, began_s, replies)
         try:
-            rest, what = self._serve(data, acks, replies)
+            more, turns = self._serve_landed(data, acks)
+            rest, what = self._serve(more, turns, acks, replies) if more else ALL_SERVED
         finally:  # what was appended before an error is to be committed
             if acks:
                 self.traffic.tick.acknowledge(self, acks, began_s)
@@ -119,22 +120,15 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
         self.overdue = False
         return not self.closed and bool(self.reading.backlog)
 
-    def _serve(self, read: Read, acks: list[bytes], replies: Frames) -> Served:
+    def _serve(self, data: bytes, turns: int, acks: list[bytes], replies: Frames) -> Served:
         """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
-        frame_bytes_max, turns = self.limits.frame_bytes_max, self.limits.frames_per_turn_max
-        transacts = tried = False
-        if serve_run is not None and not isinstance(read, bytes):  # where it has landed
-            at, run = serve_run(read, 0, turns, frame_bytes_max, stamp, stamp_flag, acks)
-            read, turns, tried = read[at:], turns - run, True
-        data, at = bytes(read), 0
-        end_of_data = len(data)
+        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
+        at, transacts = 0, False
         while turns:
-            if tried:
-                tried = False
-            elif serve_run is not None and not transacts:  # else the next frame may end one, too
+            if serve_run is not None and not transacts:  # else the next frame may end one, too
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
                 if not (turns := turns - run):
                     break
@@ -184,6 +178,18 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
                 self.traffic.tick.schedule()  # runs first, and finds out whether the peer reads
                 break
         return data[at:], Rest.LATER
+
+    def _serve_landed(self, read: Read, acks: list[bytes]) -> tuple[bytes, int]:
+        """Serve the plain sends that a read begins with where it has landed.
+
+        Return a copy of what is left, and for how many frames there is a turn.
+        """
+        turns, serve_run = self.limits.frames_per_turn_max, self.traffic.sends.serve_run
+        if serve_run is None or isinstance(read, bytes):
+            return bytes(read), turns
+        stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
+        at, run = serve_run(read, 0, turns, self.limits.frame_bytes_max, stamp, stamp_flag, acks)
+        return bytes(read[at:]), turns - run
 
     def _note_incomplete(self) -> None:
         """Note that a read has brought nothing to serve, so that it is not taken for what waits."""

@@ -135,8 +135,9 @@ class Connection(asyncio.BaseProtocol):
             data = reading.join(data)
         self.serve_read(data, read_bytes)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool:
         """The peer sends no more: have the transport closed."""
+        return False
 
     def serve_read(self, data: Read, read_bytes: int) -> None:
         """Have served what begins at a frame and ends with a read; keep what is left of it."""
