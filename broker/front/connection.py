@@ -42,6 +42,8 @@ PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAG
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
 PLAIN_END: Final = b'{"code":%d,' % RequestCode.END_TRANSACTION
 
+LANDED_BYTES_MIN: Final = 16 * 1024  # less is copied sooner than it is served where it landed
+
 unpack_words = FRAME_FIELDS.run().unpack_from
 
 Frames = list[bytes | memoryview]
@@ -75,7 +77,8 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
 
     def buffer_updated(self, read_bytes: int) -> None:
         """Have served what has landed there, behind the beginning of a frame that was kept."""
-        begun = self.reading.begun(read_bytes, FRONT_BYTES)
+        large = read_bytes >= LANDED_BYTES_MIN
+        begun = self.reading.begun(read_bytes, FRONT_BYTES) if large else None
         if begun is None:
             self.data_received(bytes(self.traffic.read_buffer.landing[:read_bytes]))
             return

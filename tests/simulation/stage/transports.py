@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from simulation.stage.process import Process
 from support.wire import deliver
 
 from aerobee.remoting.net.connection import Connection
+from simulation.stage.process import Process
 
 if TYPE_CHECKING:
     from simulation.stage.network import Wire

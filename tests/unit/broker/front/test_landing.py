@@ -1,8 +1,8 @@
-"""Reads land in memory that all connections share: what is served is what was sent, cut anywhere."""
+"""Reads land in memory that all connections share: cut anywhere, what was sent is served."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,9 @@ import uvloop
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker, send_command
 from support.waiting import until
-from support.wire import Wire, connect, deliver
+from support.wire import Wire, connect, deliver, feed
 
 from aerobee.broker.app import Broker
-from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.writing.tick import COMMIT_BYTES
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
@@ -44,13 +43,9 @@ def bodies(broker: Broker, queue_id: int) -> list[bytes]:
     return found
 
 
-async def deliver_all(connection: BrokerConnection, wire: Wire, pieces: list[bytes]) -> None:
-    """Deliver pieces as a socket would."""
-    for piece in pieces:
-        while wire.paused:
-            await asyncio.sleep(0)
-        deliver(connection, piece)
-        await asyncio.sleep(0)
+def answered(wire: Wire, count: int) -> Callable[[], bool]:
+    """Return what says whether there are so many replies."""
+    return lambda: len(wire.replies()) == count
 
 
 def cut(stream: bytes, chance: random.Random, most: int) -> list[bytes]:
@@ -80,9 +75,9 @@ async def test_messages_of_any_size_cut_anywhere_are_stored_as_sent(
         pieces[queue_id] = cut(b"".join(frames), chance, READ_BYTES)
     for turn in range(max(map(len, pieces.values()))):
         for queue_id, connection, wire in peers:
-            await deliver_all(connection, wire, pieces[queue_id][turn : turn + 1])
+            await feed(connection, wire, pieces[queue_id][turn : turn + 1])
     for queue_id, connection, wire in peers:
-        await until(lambda wire=wire: len(wire.replies()) == 30, what="all are answered")
+        await until(answered(wire, 30), what="all are answered")
         assert {reply.code for reply in wire.replies()} == {ResponseCode.SUCCESS}
         assert bodies(broker, queue_id) == sent[queue_id]
         assert not connection.reading.frame.held_bytes
@@ -134,7 +129,7 @@ async def test_with_sync_flush_a_turn_waits_for_one_sync(tmp_path: Path) -> None
         deliver(connection, frame * 100)
         deliver(connection, frame * 100)
         assert log.committed == committed
-        await until(lambda: len(wire.replies()) == 300, what="the disk has answered")
+        await until(answered(wire, 300), what="the disk has answered")
 
 
 @pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
