@@ -192,7 +192,7 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
             return bytes(read), turns
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         at, run = serve_run(read, 0, turns, self.limits.frame_bytes_max, stamp, stamp_flag, acks)
-        return bytes(read[at:]), turns - run
+        return bytes(read[at:]) if at < len(read) else b"", turns - run
 
     def _note_incomplete(self) -> None:
         """Note that a read has brought nothing to serve, so that it is not taken for what waits."""
