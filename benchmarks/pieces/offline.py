@@ -56,15 +56,12 @@ class OfflineConnection:
         self.transport = DeafTransport()
         self._connection = BrokerConnection(broker.context.front.traffic)
         self._connection.connection_made(self.transport)
-        self._landed = b""
         self._commit = broker.context.writing.tick.commit
         self._queues = broker.context.writing.queues
 
     def read(self, data: bytes) -> None:
         """Handle what one socket read would bring, and commit as the loop does after its turn."""
-        if data is not self._landed:  # the kernel's work; Valgrind counts each byte of it
-            self._connection.get_buffer(-1)[: len(data)] = self._landed = data
-        self._connection.buffer_updated(len(data))
+        self._connection.data_received(data)
         self._commit()
 
     def stored(self, topic: str, queues: int) -> int:

@@ -40,7 +40,7 @@ class ServeRun(Protocol):
 
     def __call__(
         self,
-        data: bytes | memoryview,
+        data: bytes,
         at: int,
         frames_max: int,
         frame_bytes_max: int,

@@ -19,7 +19,7 @@ class PlainSends:
     ) -> None: ...
     def serve(
         self,
-        data: bytes | memoryview,
+        data: bytes,
         at: int,
         frames_max: int,
         frame_bytes_max: int,

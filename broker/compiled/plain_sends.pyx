@@ -95,7 +95,7 @@ cdef class PlainSends:
 
     def serve(
         self,
-        data not None,
+        bytes data not None,
         Py_ssize_t at,
         Py_ssize_t frames_max,
         Py_ssize_t frame_bytes_max,
@@ -105,16 +105,13 @@ cdef class PlainSends:
     ):
         """Serve frames from `at` on; return where the first is that is not served, and how many."""
         cdef Py_ssize_t frames = 0, length
-        cdef Bytes begin, frame
-        cdef Py_ssize_t end
-        cdef Py_buffer read
+        cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data), frame
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
         cdef Outcome outcome
-        PyObject_GetBuffer(data, &read, PyBUF_SIMPLE)
-        begin, end = <Bytes>read.buf, read.len
+        if not 0 <= at <= end:
+            raise ValueError("outside of what was read")
         self.stamp, self.stamp_flag = stamp, stamp_flag
         try:
-            if not 0 <= at <= end:
-                raise ValueError("outside of what was read")
             while frames < frames_max and end - at >= FRAME_WORDS_BYTES:
                 frame = begin + at
                 length = word_at(frame)
@@ -135,7 +132,6 @@ cdef class PlainSends:
                 self.abandon()
             self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
             self.seen = self.noted = None
-            PyBuffer_Release(&read)
         return at, frames
 
     cdef Outcome serve_frame(

@@ -30,8 +30,7 @@ from aerobee.remoting.headers.typed import decode_header
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.read_buffer import FRONT_BYTES
-from aerobee.remoting.net.reading import ALL_SERVED, Read, Rest, Served
+from aerobee.remoting.net.reading import ALL_SERVED, Rest, Served
 from aerobee.storage.errors import LogBusy, StoreError
 
 SEND: Final = RequestCode.SEND_MESSAGE_V2
@@ -42,14 +41,12 @@ PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAG
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
 PLAIN_END: Final = b'{"code":%d,' % RequestCode.END_TRANSACTION
 
-LANDED_BYTES_MIN: Final = 16 * 1024  # less is copied sooner than it is served where it landed
-
 unpack_words = FRAME_FIELDS.run().unpack_from
 
 Frames = list[bytes | memoryview]
 
 
-class BrokerConnection(Connection, asyncio.BufferedProtocol):
+class BrokerConnection(Connection):
     """Serves sends and pulls in place and hands every other request to the dispatcher.
 
     Work is done per socket read: the clock is asked once, acknowledgements and pull replies are
@@ -71,21 +68,7 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
         super().connection_made(transport)
         self.stamp = Stamp(self.host_bytes, self.traffic.store_host)
 
-    def get_buffer(self, size_hint: int) -> memoryview:
-        """Return the memory that the next read is to land in."""
-        return self.traffic.read_buffer.landing
-
-    def buffer_updated(self, read_bytes: int) -> None:
-        """Have served what has landed there, behind the beginning of a frame that was kept."""
-        large = read_bytes >= LANDED_BYTES_MIN
-        begun = self.reading.begun(read_bytes, FRONT_BYTES) if large else None
-        if begun is None:
-            self.data_received(bytes(self.traffic.read_buffer.landing[:read_bytes]))
-            return
-        self.heard = True
-        self.serve_read(self.traffic.read_buffer.behind(begun, read_bytes), read_bytes)
-
-    def serve(self, data: Read, read_bytes: int) -> Served:
+    def serve(self, data: bytes, read_bytes: int) -> Served:
         """Serve the complete frames of a read; while reads are full, note how much, and when."""
         if read_bytes >= FULL_READ_BYTES or self.unread is not None:
             self._watch_unread(read_bytes)
@@ -101,8 +84,7 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
             given = len(data)
             data = self._refuse_late(data, began_s, replies)
         try:
-            more, turns = self._serve_landed(data, acks)
-            rest, what = self._serve(more, turns, acks, replies) if more else ALL_SERVED
+            rest, what = self._serve(data, acks, replies)
         finally:  # what was appended before an error is to be committed
             if acks:
                 self.traffic.tick.acknowledge(self, acks, began_s)
@@ -123,13 +105,13 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
         self.overdue = False
         return not self.closed and bool(self.reading.backlog)
 
-    def _serve(self, data: bytes, turns: int, acks: list[bytes], replies: Frames) -> Served:
+    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> Served:
         """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, transacts = 0, False
+        at, turns, transacts = 0, self.limits.frames_per_turn_max, False
         while turns:
             if serve_run is not None and not transacts:  # else the next frame may end one, too
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
@@ -182,18 +164,6 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
                 break
         return data[at:], Rest.LATER
 
-    def _serve_landed(self, read: Read, acks: list[bytes]) -> tuple[bytes, int]:
-        """Serve the plain sends that a read begins with where it has landed.
-
-        Return a copy of what is left, and for how many frames there is a turn.
-        """
-        turns, serve_run = self.limits.frames_per_turn_max, self.traffic.sends.serve_run
-        if serve_run is None or isinstance(read, bytes):
-            return bytes(read), turns
-        stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
-        at, run = serve_run(read, 0, turns, self.limits.frame_bytes_max, stamp, stamp_flag, acks)
-        return bytes(read[at:]) if at < len(read) else b"", turns - run
-
     def _note_incomplete(self) -> None:
         """Note that a read has brought nothing to serve, so that it is not taken for what waits."""
         if (unread := self.unread) is not None:
@@ -214,7 +184,7 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
             self.unread = None
         unread.read_bytes = read_bytes
 
-    def _refuse_late(self, data: Read, now_s: float, replies: Frames) -> Read:
+    def _refuse_late(self, data: bytes, now_s: float, replies: Frames) -> bytes:
         """Answer the sends at the start of a read that waited for too long; return the others."""
         lateness = self.traffic.lateness
         late_bytes, waited_s, since_s = 0, lateness.wait_s, -inf
@@ -227,7 +197,6 @@ class BrokerConnection(Connection, asyncio.BufferedProtocol):
             late_bytes, waited_s = len(data), lateness.waited_s(now_s)
         if not late_bytes:
             return data
-        data = bytes(data)
         remark = lateness.remark(waited_s, now_s)
         left, refusals, count = without_sends(
             data, late_bytes, self.limits.frame_bytes_max, remark, waited_s * 1000

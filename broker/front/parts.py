@@ -18,7 +18,6 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection, Handler
-from aerobee.remoting.net.read_buffer import ReadBuffer
 
 Heard = Callable[[Connection], None]
 
@@ -69,7 +68,6 @@ class Front(Room):
         self.lateness = Lateness(
             self.live, loop.call_soon, sync_s=lambda: store.flusher.log_sync_s if waits else 0.0
         )
-        self.read_buffer = ReadBuffer()
         self.stalls = Stalls(loop, store.allocator.when_progress, self.live, faults)
         writing.tick.slow_write = self.lateness.wrote
 

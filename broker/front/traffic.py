@@ -12,7 +12,6 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.connection import Handler
-from aerobee.remoting.net.read_buffer import ReadBuffer
 
 
 class Stalled(Protocol):
@@ -33,7 +32,6 @@ class Shared(Protocol):
     live: Live
     lateness: Lateness
     stalls: "Stalls"
-    read_buffer: ReadBuffer
 
 
 class Stalls:
@@ -99,8 +97,8 @@ class Traffic:
     """Made by `Front`, once for each port; every connection holds one."""
 
     __slots__ = (
-        "dispatcher", "halves", "lateness", "limits", "now_ms", "pulls", "read_buffer", "sends",
-        "stalls", "store_host", "tick",
+        "dispatcher", "halves", "lateness", "limits", "now_ms", "pulls", "sends", "stalls",
+        "store_host", "tick",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +116,6 @@ class Traffic:
         self.halves = writing.halves
         self.tick = writing.tick
         self.stalls = shared.stalls
-        self.read_buffer = shared.read_buffer
         self.lateness = shared.lateness
         self.store_host = writing.store_host  # 8 or 20 bytes, as in a record
         self.now_ms: Callable[[], int] = wall_clock_ms

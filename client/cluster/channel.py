@@ -10,7 +10,7 @@ from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
 from aerobee.remoting.headers.acks import decode_ack
 from aerobee.remoting.message.layout import FRAME_FIELDS
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.reading import ALL_SERVED, Read, Served
+from aerobee.remoting.net.reading import ALL_SERVED, Served
 
 HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
 
@@ -30,9 +30,8 @@ class Channel(Connection):
     """The broker may wait for us to take its replies; both waiting for each other would be the end.
     """
 
-    def serve(self, data: Read, read_bytes: int) -> Served:
+    def serve(self, data: bytes, read_bytes: int) -> Served:
         """Resolve sends as long as acknowledgements stand at the start of `data`."""
-        data = bytes(data)
         at, end_of_data = 0, len(data)
         answer = self._calls.answer_briefly
         while end_of_data - at > WORDS_BYTES:

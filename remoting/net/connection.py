@@ -21,7 +21,7 @@ from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.calls import Calls
 from aerobee.remoting.net.disconnect_reasons import why_lost
 from aerobee.remoting.net.limits import NetLimits
-from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, Read, ReadingSide, Rest, Served
+from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, ReadingSide, Rest, Served
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ LIFE: Final = Life(
 )
 
 
-class Connection(asyncio.BaseProtocol):
+class Connection(asyncio.Protocol):
     """One connection to a peer, on either side.
 
     It knows sockets: it reads, keeps what is no frame yet, writes, and ends. What frames mean is
@@ -133,18 +133,10 @@ class Connection(asyncio.BaseProtocol):
         reading = self.reading
         if reading.backlog or reading.frame.held_bytes:
             data = reading.join(data)
-        self.serve_read(data, read_bytes)
-
-    def eof_received(self) -> bool:
-        """The peer sends no more: have the transport closed."""
-        return False
-
-    def serve_read(self, data: Read, read_bytes: int) -> None:
-        """Have served what begins at a frame and ends with a read; keep what is left of it."""
         try:
             rest, what = self.serve(data, read_bytes)
             if rest and not self.closed:
-                self.reading.keep(rest, what)
+                reading.keep(rest, what)
         except ProtocolError as error:  # nothing after it can be understood either
             log.warning("protocol error remote=%s error=%s", self.remote, error)
             self.close("protocol error")
@@ -188,14 +180,13 @@ class Connection(asyncio.BaseProtocol):
 
     # --- serving ---
 
-    def serve(self, data: Read, read_bytes: int) -> Served:
+    def serve(self, data: bytes, read_bytes: int) -> Served:
         """Serve the complete frames that `data` starts with; return what is left, and what it is.
 
         `data` begins at a frame and ends with the last read, of `read_bytes`; it is empty while it
         cannot hold a complete frame. ProtocolError closes the connection, any other error cuts it
         off. Once it is closed, what is left is dropped.
         """
-        data = bytes(data)  # the same where it is no memory of others
         at, end_of_data, turns = 0, len(data), self.limits.frames_per_turn_max
         frame_bytes_max = self.limits.frame_bytes_max
         while end_of_data - at >= LENGTH_BYTES:

@@ -61,16 +61,6 @@ class PartialFrame:
             self._pieces.append(bytearray(data))
         return b""
 
-    def is_complete_with(self, count: int) -> bool:
-        """Say whether so many bytes more complete a frame whose length is known."""
-        return self.wanted_bytes > LENGTH_BYTES and self.held_bytes + count >= self.wanted_bytes
-
-    def take(self) -> bytes:
-        """Return what is held, and hold nothing."""
-        begun = b"".join(self._pieces)
-        self.clear()
-        return begun
-
     def _learn_length(self, data: bytes) -> None:
         """Want the whole frame once its length word is there, unless no frame can be so long."""
         word = b"".join((*self._pieces, data[:LENGTH_BYTES]))[:LENGTH_BYTES]

@@ -23,9 +23,6 @@ class Rest(enum.Enum):
     ASIDE = "frames: when the peer takes its replies again, or somebody calls `go_on`"
 
 
-Read: TypeAlias = bytes | memoryview
-"""What is to be served; memory counts until the next read of any connection: see ReadBuffer."""
-
 Served: TypeAlias = tuple[bytes, Rest]
 """What is left of a read, from the beginning of a frame on, and what it is."""
 
@@ -60,20 +57,6 @@ class ReadingSide:
         else:
             self._connection.budget.hold_partial(self._connection, self.frame.held_bytes)
         return whole
-
-    def begun(self, read_bytes: int, bytes_max: int) -> bytes | None:
-        """Take the beginning of a frame that so many more bytes complete; b"" where none is kept.
-
-        None where they are to be joined: they do not complete it, it is longer than `bytes_max`, or
-        frames wait before them.
-        """
-        held_bytes = self.frame.held_bytes
-        if not held_bytes:
-            return None if self.backlog else b""
-        if held_bytes > bytes_max or not self.frame.is_complete_with(read_bytes):
-            return None
-        self._connection.budget.release_partial(self._connection)
-        return self.frame.take()
 
     def keep(self, rest: bytes, what: Rest) -> None:
         """Do as was said of what is left of a read; raises ProtocolError for what is no frame."""

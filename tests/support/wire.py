@@ -6,8 +6,6 @@ from aerobee.broker.app import Broker
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import FrameReader
-from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.read_buffer import READ_BYTES
 
 
 class Wire(asyncio.Transport):
@@ -62,23 +60,6 @@ def connect(broker: Broker, peer: str = "127.0.0.1") -> tuple[BrokerConnection, 
     return connection, wire
 
 
-def deliver(protocol: asyncio.BaseProtocol, data: bytes) -> None:
-    """Hand over what came, as a transport does: in memory of the protocol's, where it has some.
-
-    That memory has other bytes afterwards, as if another connection had been read.
-    """
-    if not isinstance(protocol, asyncio.BufferedProtocol):
-        assert isinstance(protocol, Connection)
-        protocol.data_received(data)
-        return
-    for at in range(0, len(data), READ_BYTES):
-        piece = data[at : at + READ_BYTES]
-        memory = memoryview(protocol.get_buffer(-1))
-        memory[: len(piece)] = piece
-        protocol.buffer_updated(len(piece))
-        memory[:] = b"\xa5" * len(memory)
-
-
 async def feed(connection: BrokerConnection, wire: Wire, pieces: list[bytes]) -> None:
     """Deliver pieces as a socket would, letting the loop turn between them."""
     for piece in pieces:
@@ -88,7 +69,7 @@ async def feed(connection: BrokerConnection, wire: Wire, pieces: list[bytes]) ->
             await asyncio.sleep(0)
         if wire.ended:
             return
-        deliver(connection, piece)
+        connection.data_received(piece)
         await asyncio.sleep(0)
     for _ in range(3):
         await asyncio.sleep(0)

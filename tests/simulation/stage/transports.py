@@ -9,9 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from support.wire import deliver
-
-from aerobee.remoting.net.connection import Connection
 from simulation.stage.process import Process
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ class End(asyncio.Transport):
         self.lost = False
         self.arrives_s = 0.0  # when what was sent last will reach the peer
         self.flying_bytes = 0  # sent by this end and not yet read by the peer
-        self._protocol: Connection | None = None
+        self._protocol: asyncio.Protocol | None = None
         self._error: Exception | None = None
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
@@ -54,7 +51,7 @@ class End(asyncio.Transport):
 
     # --- what the network does with it ---
 
-    def attach(self, protocol: Connection) -> None:
+    def attach(self, protocol: asyncio.Protocol) -> None:
         """Begin: `protocol` is told, then gets what has arrived already."""
         self._protocol = protocol
         protocol.connection_made(self)
@@ -99,7 +96,7 @@ class End(asyncio.Transport):
                 return
             self.peer._soon(self.peer.read_by_peer, len(data))
             self.wire.read(self, data)
-            deliver(self._protocol, data)
+            self._protocol.data_received(data)
 
     def _pump(self) -> None:
         while self._unsent and self.flying_bytes < WINDOW_BYTES and not self.lost:
