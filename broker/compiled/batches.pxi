@@ -175,7 +175,7 @@ cdef bint put_messages(
         properties = at + body_bytes + PROPERTIES_LENGTH_BYTES
         tail_bytes = properties_length(at + body_bytes)
         properties_end = properties + tail_bytes
-        tail = record + sends.head_bytes(lane, body_bytes)
+        tail = record + head_bytes(lane, sends.stamp, body_bytes)
         if not put_batched_properties(
             tail + PROPERTIES_LENGTH_BYTES, properties, properties_end, &tags_code
         ):
@@ -191,7 +191,7 @@ cdef bint put_messages(
         sends.put_head(record, lane, header, at, body_bytes, tail - record)
         if has_key and not sends.note():
             return False
-        sends.put_entry(lane, tail - record, tags_code)
+        put_entry(lane, sends.position, tail - record, tags_code)
         sends.position += tail - record
         lane.offset += 1
         record, at = tail, properties_end

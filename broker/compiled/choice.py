@@ -13,7 +13,7 @@ from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, resid
 from aerobee.storage.reads.reading import Gather
 
 try:
-    from aerobee.broker.compiled.plain_sends import PlainSends
+    from aerobee.broker.compiled.plain_sends import HalfRuns, PlainSends
     from aerobee.broker.compiled.plain_sends import SeenKeys as _SeenKeys
     from aerobee.broker.compiled.plain_sends import refuse_run as _refuse_run
     from aerobee.broker.compiled.record_runs import RepeatedPulls
@@ -21,13 +21,15 @@ try:
     from aerobee.broker.compiled.record_runs import gather as _gather
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
-    PlainSends = RepeatedPulls = _SeenKeys = None  # type: ignore[assignment,misc]
+    HalfRuns = PlainSends = RepeatedPulls = _SeenKeys = None  # type: ignore[assignment,misc]
     _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    from aerobee.broker.compiled.plain_sends import HalfWorld
     from aerobee.broker.compiled.record_runs import World
     from aerobee.broker.writing.firsts import SeenKeys
     from aerobee.broker.writing.parts import Writing
+    from aerobee.broker.writing.queues import TopicQueues
 
 
 class ServeRun(Protocol):
@@ -68,6 +70,11 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
         min(message_bytes_max, store.settings.message_bytes_max),
     )
     return sends.serve
+
+
+def half_runs(queues: "TopicQueues", world: "HalfWorld", *, wanted: bool) -> "HalfRuns | None":
+    """Return the compiled way to serve half messages and their ENDs, None where there is none."""
+    return HalfRuns(queues, world) if wanted and HalfRuns is not None else None
 
 
 def seen_keys(entries_max: int, *, wanted: bool) -> "SeenKeys | None":

@@ -25,7 +25,7 @@ cdef inline Bytes numbers_end(SendHeader* header, Bytes at, Bytes end) noexcept 
     at = next_number(at, end, b'","f":"', 7, &header.sys_flag)
     at = next_number(at, end, b'","g":"', 7, &header.born_timestamp)
     at = next_number(at, end, b'","h":"', 7, &header.flag)
-    if at == NULL or end - at < 7 or memcmp(at, b'","i":"', 7) or not has_usual_flags(header):
+    if at == NULL or end - at < 7 or memcmp(at, b'","i":"', 7):
         return NULL
     return at + 7
 

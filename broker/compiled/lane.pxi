@@ -1,4 +1,5 @@
-# Where the messages of a queue go that are served in one run, for plain_sends.pyx.
+# Where the messages of a queue go that are served in one run, and what each record begins with, for
+# plain_sends.pyx.
 
 
 @cython.final
@@ -63,3 +64,84 @@ cdef int64_t stored_ms(bytes stamp, int stamp_flag) except? -1:
     if PyBytes_GET_SIZE(stamp) < at + 8:
         raise ValueError("a stamp has a host and a time")
     return <int64_t>long_at(<Bytes>PyBytes_AS_STRING(stamp) + at)
+
+
+@cython.final
+cdef class Window:
+    """Bytes in the middle of others as an object, for the length of one call."""
+
+    cdef Bytes begin
+    cdef Py_ssize_t size
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*>self.begin, self.size, True, flags)
+
+    cdef inline uint32_t crc(self, Bytes begin, Py_ssize_t size) except? 0:
+        """Return the check sum of these bytes as a record has it."""
+        cdef uint32_t crc
+        self.begin, self.size = begin, size
+        crc = crc32(self)
+        self.begin, self.size = NULL, 0
+        return crc & 0x7FFF_FFFF
+
+
+cdef inline Py_ssize_t head_bytes(Lane lane, bytes stamp, Py_ssize_t body_bytes) noexcept:
+    """Return the size of a record without its properties and their length."""
+    return (
+        RECORD_AROUND_BYTES - PROPERTIES_LENGTH_BYTES
+        + PyBytes_GET_SIZE(stamp)
+        + body_bytes
+        + PyBytes_GET_SIZE(lane.prefix)
+    )
+
+
+cdef struct Place:  # what a record says of itself
+    int64_t offset
+    int64_t position
+    int64_t sys_flag
+    Py_ssize_t size
+    uint32_t crc
+
+
+cdef inline unsigned char* put_record_head(
+    unsigned char* to,
+    Lane lane,
+    SendHeader* header,
+    Place* place,
+    bytes stamp,
+    Py_ssize_t body_bytes,
+) noexcept:
+    """Write a record up to its body (CommitLog.append); return where that goes."""
+    to = put32(put32(to, place.size), lane.magic)
+    to = put32(put32(to, place.crc), lane.queue_id)
+    to = put64(put32(to, <uint32_t>header.flag), place.offset)
+    to = put32(put64(to, place.position), <uint32_t>place.sys_flag)
+    return put32(put_text(put64(to, header.born_timestamp), stamp), body_bytes)
+
+
+cdef inline void put_entry(
+    Lane lane, int64_t position, Py_ssize_t size, int32_t tags_code
+) noexcept:
+    """Write the entry into the queue, where it is beyond the end until the queue is told."""
+    cdef unsigned char* to = <unsigned char*>lane.entries.buf
+    to += (lane.offset - lane.base) * ENTRY_BYTES
+    put64(put32(put64(to, position), size), <uint64_t><int64_t>tags_code)
+
+
+cdef inline Py_ssize_t put_ack(
+    unsigned char* begin,
+    Lane lane,
+    int64_t position,
+    int64_t offset,
+    Bytes key,
+    Py_ssize_t key_bytes,
+    int64_t opaque,
+) noexcept:
+    """Write the acknowledgement; return its size."""
+    cdef unsigned char* to = put_text(begin + FRAME_WORDS_BYTES, lane.ack_begin)
+    to = put_text(put_hex(to, position), lane.ack_offset)
+    to = put_text(put_decimal(to, offset), lane.ack_key)
+    to = put_text(put_bytes(to, key, key_bytes), lane.ack_opaque)
+    to = put_text(put_decimal(to, opaque), lane.ack_end)
+    put32(put32(begin, to - begin - FRAME_LENGTH_BYTES), to - begin - FRAME_WORDS_BYTES)
+    return to - begin

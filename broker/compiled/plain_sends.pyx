@@ -17,7 +17,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_XDECREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint32_t, uint64_t
@@ -50,17 +50,6 @@ include "huge_pages.pxi"
 include "seen_keys.pxi"
 include "lane.pxi"
 include "batches.pxi"
-
-
-@cython.final
-cdef class Window:
-    """Bytes in the middle of others as an object, for the length of one call."""
-
-    cdef Bytes begin
-    cdef Py_ssize_t size
-
-    def __getbuffer__(self, Py_buffer* buffer, int flags):
-        PyBuffer_FillInfo(buffer, self, <void*>self.begin, self.size, True, flags)
 
 
 @cython.final
@@ -149,12 +138,14 @@ cdef class PlainSends:
         frame += FRAME_WORDS_BYTES
         if not read_next_header(&self.before, &header, frame, frame + word):
             return DECLINED
+        if not has_flags(&header, 0):
+            return DECLINED
         lane = self.lane(&header)
         if lane is None or not lane.base <= lane.offset < lane.limit:
             return DECLINED
         if header.is_batch:
             return pack_batch(self, lane, &header, frame + word, frame + word + body_bytes, left)
-        size_max = self.head_bytes(lane, body_bytes)
+        size_max = head_bytes(lane, self.stamp, body_bytes)
         size_max += 2 + header.properties_bytes + 1 + PyBytes_GET_SIZE(self.suffix)
         ack_bytes_max = lane.ack_bytes_max + header.properties_bytes
         if not self.records.has_room(size_max, size_max + left + SPARE_BYTES):
@@ -219,22 +210,13 @@ cdef class PlainSends:
         self.seen.add(&self.key, number, self.position, self.seen.clock_ms)
         return True
 
-    cdef inline Py_ssize_t head_bytes(self, Lane lane, Py_ssize_t body_bytes) noexcept:
-        """Return the size of a record without its properties and their length."""
-        return (
-            RECORD_AROUND_BYTES - PROPERTIES_LENGTH_BYTES
-            + PyBytes_GET_SIZE(self.stamp)
-            + body_bytes
-            + PyBytes_GET_SIZE(lane.prefix)
-        )
-
     cdef Outcome pack(
         self, Lane lane, SendHeader* header, Bytes body, Py_ssize_t body_bytes
     ) except? FULL:
         """Write record, entry and acknowledgement; they count from when all of them are there."""
         cdef Properties properties
         cdef unsigned char* record = self.records.end()
-        cdef unsigned char* tail = record + self.head_bytes(lane, body_bytes)
+        cdef unsigned char* tail = record + head_bytes(lane, self.stamp, body_bytes)
         cdef Py_ssize_t tail_bytes, size
         if not put_properties(
             &properties,
@@ -257,8 +239,11 @@ cdef class PlainSends:
         self.put_head(record, lane, header, body, body_bytes, size)
         if self.seen is not None and not self.note():
             return DECLINED
-        self.put_entry(lane, size, properties.tags_code)
-        self.acks.size += self.put_ack(lane, &properties, header.opaque)
+        put_entry(lane, self.position, size, properties.tags_code)
+        self.acks.size += put_ack(
+            self.acks.end(), lane, self.position, lane.offset, properties.key, properties.key_bytes,
+            header.opaque,
+        )
         self.records.size += size
         self.position += size
         lane.offset += 1
@@ -275,34 +260,13 @@ cdef class PlainSends:
         Py_ssize_t size,
     ) except -1:
         """Write a record up to its topic (CommitLog.append)."""
-        cdef uint32_t crc
-        self.window.begin, self.window.size = body, body_bytes
-        crc = crc32(self.window)
-        self.window.begin, self.window.size = NULL, 0
-        to = put32(put32(to, size), lane.magic)
-        to = put32(put32(to, crc & 0x7FFF_FFFF), lane.queue_id)
-        to = put64(put32(to, <uint32_t>header.flag), lane.offset)
-        to = put32(put64(to, self.position), <uint32_t>(header.sys_flag | self.stamp_flag))
-        to = put32(put_text(put64(to, header.born_timestamp), self.stamp), body_bytes)
+        cdef Place place
+        place.offset, place.position = lane.offset, self.position
+        place.sys_flag, place.size = header.sys_flag | self.stamp_flag, size
+        place.crc = self.window.crc(body, body_bytes)
+        to = put_record_head(to, lane, header, &place, self.stamp, body_bytes)
         put_text(put_bytes(to, body, body_bytes), lane.prefix)
         return 0
-
-    cdef void put_entry(self, Lane lane, Py_ssize_t size, int32_t tags_code) noexcept:
-        """Write the entry into the queue, where it is beyond the end until the queue is told."""
-        cdef unsigned char* to = <unsigned char*>lane.entries.buf
-        to += (lane.offset - lane.base) * ENTRY_BYTES
-        put64(put32(put64(to, self.position), size), <uint64_t><int64_t>tags_code)
-
-    cdef Py_ssize_t put_ack(self, Lane lane, Properties* properties, int64_t opaque) noexcept:
-        """Write the acknowledgement; return its size."""
-        cdef unsigned char* begin = self.acks.end()
-        cdef unsigned char* to = put_text(begin + FRAME_WORDS_BYTES, lane.ack_begin)
-        to = put_text(put_hex(to, self.position), lane.ack_offset)
-        to = put_text(put_decimal(to, lane.offset), lane.ack_key)
-        to = put_text(put_bytes(to, properties.key, properties.key_bytes), lane.ack_opaque)
-        to = put_text(put_decimal(to, opaque), lane.ack_end)
-        put32(put32(begin, to - begin - FRAME_LENGTH_BYTES), to - begin - FRAME_WORDS_BYTES)
-        return to - begin
 
     cdef int hand_over(self, list acks) except -1:
         """Give the log its records and the queues their ends."""
@@ -366,7 +330,8 @@ def refuse_run(
         if word >= FRAME_HEADER_BYTES_MAX or length < FRAME_LENGTH_BYTES + <Py_ssize_t>word:
             frames = refused
             break
-        if not read_header(&header, frame + FRAME_WORDS_BYTES, frame + FRAME_WORDS_BYTES + word):
+        frame += FRAME_WORDS_BYTES
+        if not read_header(&header, frame, frame + word) or not has_flags(&header, 0):
             frames = refused
             break
         answer = answers.end()
@@ -376,3 +341,8 @@ def refuse_run(
         answers.size += to - answer
         at += FRAME_LENGTH_BYTES + length
     return at, answers.take(), frames
+
+
+include "half_properties.pxi"
+include "end_header.pxi"
+include "half_runs.pxi"

@@ -85,7 +85,12 @@ cdef inline bint is_word(
     return size == length and memcmp(at, word, length) == 0
 
 
-cdef bint add_name(Names* names, Bytes at, Py_ssize_t size) noexcept nogil:
+cdef inline bint is_bytes(Bytes at, Py_ssize_t size, bytes text) noexcept:
+    """Say whether these bytes are those of an object."""
+    return is_word(at, size, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+
+cdef inline bint add_name(Names* names, Bytes at, Py_ssize_t size) noexcept nogil:
     """Note a name; False where it is empty, comes again, or is one that a broker looks at."""
     cdef int number
     if (

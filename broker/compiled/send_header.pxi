@@ -19,6 +19,11 @@ cdef enum:  # outer names, as bits
     FLAG = 4
     FIELDS = 8
 
+cdef enum:  # sys flags
+    PREPARED = 4  # begins a transaction
+    COMMITTED = 8
+    ROLLED_BACK = 12
+
 cdef enum:
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
@@ -50,9 +55,23 @@ cdef struct SendHeader:
     Bytes opaque_end
 
 
-cdef inline bint has_usual_flags(SendHeader* header) noexcept nogil:
-    """Say whether the flags are those of a plain send."""
-    return not header.sys_flag & UNUSUAL_SYS_FLAGS and INT32_MIN <= header.flag <= INT32_MAX
+cdef struct Outer:  # of a header
+    int64_t code
+    int64_t opaque
+    int64_t flag
+    Bytes opaque_at  # where it stands
+    Bytes opaque_end
+
+
+ctypedef Bytes (*FieldsEnd)(void* into, Bytes at, Bytes end) noexcept nogil
+
+
+cdef inline bint has_flags(SendHeader* header, int64_t unusual) noexcept nogil:
+    """Say whether the flags are those of a plain send, but for these: 0 or PREPARED."""
+    return (
+        header.sys_flag & UNUSUAL_SYS_FLAGS == unusual
+        and INT32_MIN <= header.flag <= INT32_MAX
+    )
 
 
 cdef inline Bytes string_end(Bytes at, Bytes end) noexcept nogil:
@@ -118,8 +137,9 @@ cdef inline Bytes field_end(
     return value_end
 
 
-cdef Bytes fields_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
+cdef Bytes fields_end(void* into, Bytes at, Bytes end) noexcept nogil:
     """Read extFields from behind its brace; return what is behind its last brace, or NULL."""
+    cdef SendHeader* header = <SendHeader*>into
     cdef Bytes name_end
     cdef unsigned char name
     cdef unsigned int seen = 0, bit
@@ -149,9 +169,7 @@ cdef Bytes fields_end(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
         if at[0] != c",":
             return NULL
         at += 1
-    if seen & REQUIRED_FIELDS != REQUIRED_FIELDS or not has_usual_flags(header):
-        return NULL
-    return at + 1
+    return at + 1 if seen & REQUIRED_FIELDS == REQUIRED_FIELDS else NULL
 
 
 cdef Bytes other_value_end(Bytes at, Bytes end) noexcept nogil:
@@ -181,13 +199,13 @@ cdef inline unsigned int outer_bit(Bytes name, Bytes end) noexcept nogil:
     return 0
 
 
-cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
-    """Read a whole header; False unless it is that of one message or a batch in the usual form."""
+cdef bint read_outer(
+    Outer* outer, FieldsEnd read_fields, void* into, Bytes at, Bytes end
+) noexcept nogil:
+    """Read a whole header, its fields by `read_fields`; False unless it has the usual form."""
     cdef Bytes name, name_end
-    cdef int64_t number, code = 0
     cdef unsigned int seen = 0, bit
-    memset(header, 0, sizeof(SendHeader))
-    header.properties = at
+    memset(outer, 0, sizeof(Outer))
     if at >= end or at[0] != c"{":
         return False
     while True:
@@ -204,17 +222,14 @@ cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
             return False
         seen |= bit
         if bit == FIELDS:
-            at = fields_end(header, at + 1, end) if at[0] == c"{" else NULL
+            at = read_fields(into, at + 1, end) if at[0] == c"{" else NULL
         elif bit == OPAQUE:
-            header.opaque_at = at
-            header.opaque_end = at = number_end(at, end, &header.opaque)
+            outer.opaque_at = at
+            outer.opaque_end = at = number_end(at, end, &outer.opaque)
         elif bit == CODE:
-            at = number_end(at, end, &code)
+            at = number_end(at, end, &outer.code)
         elif bit:
-            number = 0
-            at = number_end(at, end, &number)
-            if number:
-                return False
+            at = number_end(at, end, &outer.flag)
         else:
             at = other_value_end(at, end)
         if at == NULL or at >= end:
@@ -226,6 +241,16 @@ cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
     at += 1
     while at < end and (at[0] == c"\n" or at[0] == c" "):  # a line feed of C++ clients
         at += 1
-    if code != (SEND_BATCH_MESSAGE if header.is_batch else SEND_MESSAGE_V2):
-        return False
     return at == end and bool(seen & FIELDS)
+
+
+cdef bint read_header(SendHeader* header, Bytes at, Bytes end) noexcept nogil:
+    """Read a whole header; False unless it is that of one message or a batch in the usual form."""
+    cdef Outer outer
+    memset(header, 0, sizeof(SendHeader))
+    header.properties = at
+    if not read_outer(&outer, fields_end, header, at, end) or outer.flag:
+        return False
+    header.opaque = outer.opaque
+    header.opaque_at, header.opaque_end = outer.opaque_at, outer.opaque_end
+    return outer.code == (SEND_BATCH_MESSAGE if header.is_batch else SEND_MESSAGE_V2)

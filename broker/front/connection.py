@@ -54,7 +54,7 @@ class BrokerConnection(Connection):
     is decoded again in full and takes the checked path; so this loop never refuses anything.
     """
 
-    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "unread")
+    __slots__ = ("overdue", "reply_bytes", "stamp", "traffic", "transacts", "unread")
 
     def __init__(self, traffic: Traffic, budget: Budget | None = None) -> None:
         super().__init__(traffic.dispatcher, traffic.limits, budget)
@@ -62,6 +62,7 @@ class BrokerConnection(Connection):
         self.reply_bytes = 0  # of the pulls of this turn
         self.unread: Unread | None = None  # while reads are full
         self.overdue = False  # has waited long enough for room in the log: refuse, do not stall
+        self.transacts = False  # the request before began a transaction, or ended one
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Prepare what every record of this peer carries."""
@@ -111,12 +112,14 @@ class BrokerConnection(Connection):
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns, transacts = 0, self.limits.frames_per_turn_max, False
+        at, turns, run = 0, self.limits.frames_per_turn_max, 0
         while turns:
-            if serve_run is not None and not transacts:  # else the next frame may end one, too
+            if self.transacts:  # and so may the next one
+                at, run = self._half_run(data, at, turns, stamp, acks)
+            elif serve_run is not None:
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
-                if not (turns := turns - run):
-                    break
+            if not (turns := turns - run):
+                break
             turns -= 1
             if end_of_data - at < WORDS_BYTES:
                 return ALL_SERVED if at == end_of_data else (data[at:], Rest.BEGUN)
@@ -134,18 +137,18 @@ class BrokerConnection(Connection):
                     if word < HEADER_BYTES_MAX and header.startswith(PLAIN_SEND):
                         whole = decode_json_send(header)
                         fields, opaque = whole.ext_fields, whole.opaque
-                        transacts = bool(fields.sys_flag & PREPARED)
+                        self.transacts = bool(fields.sys_flag & PREPARED)
                         if not whole.flag and send(fields, opaque, body, stamp, stamp_flag, acks):
                             at = end
                             continue
-                    elif transacts and header.startswith(PLAIN_END):
+                    elif self.transacts and header.startswith(PLAIN_END):
                         served = self._end(header)
                     elif pulled := self._pull_run(data, at, turns + 1, replies):
                         (end, run), served = pulled, True
                         turns += 1 - run
                     else:
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
-                        transacts = header.startswith(PLAIN_END)
+                        self.transacts = header.startswith(PLAIN_END)
                 except LogBusy:
                     if not self.overdue:
                         self.traffic.stalls.add(self)
@@ -240,6 +243,16 @@ class BrokerConnection(Connection):
         if code == RequestCode.END_TRANSACTION and envelope.flag and self.traffic.halves:
             return self.traffic.halves.end(DECODE_END[codec](envelope.ext_fields))
         return False
+
+    def _half_run(
+        self, data: bytes, at: int, frames_max: int, stamp: bytes, acks: list[bytes]
+    ) -> tuple[int, int]:
+        """Serve half messages and ENDs; return where they end and how many."""
+        halves, stamp_flag = self.traffic.halves, self.stamp.sys_flag
+        if halves is None or (serve_run := halves.serve_run) is None:
+            return at, 0
+        frame_bytes_max = self.limits.frame_bytes_max
+        return serve_run(data, at, frames_max, frame_bytes_max, stamp, stamp_flag, acks)
 
     def _end(self, header: bytes) -> bool:
         """End a transaction by a JSON header, as `_fast` does it."""

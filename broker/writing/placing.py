@@ -53,7 +53,12 @@ class BatchPlacer(Protocol):
 
 
 class HalfAppender(Protocol):
-    """Appends what begins a transaction, and is plain otherwise; and what ends one."""
+    """Appends what begins a transaction, and is plain otherwise; and what ends one.
+
+    `serve_run` does so for many at once, where that is compiled; see `compiled.choice.ServeRun`.
+    """
+
+    serve_run: Callable[[bytes, int, int, int, bytes, int, list[bytes]], tuple[int, int]] | None
 
     def end(self, header: EndTransactionRequest) -> bool:
         """End a transaction if nothing is unusual about that; a one-way request said so."""

@@ -1,14 +1,18 @@
 """Half messages and their ENDs on the fast path: nothing is unusual but that they are.
 
 The queue's checks have passed before; an END names an open half by its latest record. Whatever else
-is unusual is declined, and takes the checked path.
+is unusual is declined, and takes the checked path. Those that follow each other are served by
+compiled code first (`serve_run`), which does the same (tests/property/test_compiled_halves.py).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 from isal.isal_zlib import crc32
 
+from aerobee.broker.compiled.choice import ServeRun, half_runs
 from aerobee.broker.features.transactions.ending import COMMIT, ROLLBACK, Endings, fits
 from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
 from aerobee.broker.features.transactions.placing import QUEUE_ID, HalfPlacer
@@ -19,6 +23,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
 from aerobee.broker.writing.stamps import Stamp, broker_properties, stored_later
+from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.message.layout import HOST_BITS, PROPERTIES_LENGTH_BYTES
@@ -26,6 +31,7 @@ from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, 
 from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
+from aerobee.storage.log.commit_log import CommitLog
 
 WARM_BYTES: Final = 16 << 20  # at the log's end, which the system has in memory
 PLAIN_MAX: Final = 1024  # usual properties that are remembered, without both keys of a message
@@ -54,6 +60,26 @@ Plain = tuple[str, int]
 """Group and tags code of usual properties."""
 
 
+class HalfWorld(msgspec.Struct, frozen=True):
+    """What compiled code needs to serve half messages and ENDs; see compiled/half_runs.pxi.
+
+    `told` hears, when their records are in the log, which transactions a run has opened, by key and
+    by offset, and which it has ended, and how.
+    """
+
+    log: CommitLog
+    tick: Tick
+    by_key: dict[Key, Half]
+    by_offset: dict[int, Half]
+    told: Callable[[dict[Key, Half], dict[int, Half], list[Half], list[int]], None]
+    body_bytes_max: int
+    kept_bytes_max: int
+    properties_bytes_max: int = PROPERTIES_BYTES_MAX - COPY_BYTES_MAX
+    unusual: tuple[bytes, ...] = tuple(sorted(name.encode() for name in _UNUSUAL))
+    key: type[Key] = Key
+    half: type[Half] = Half
+
+
 class FastHalves:
     """Appends half messages of single sends; see `FastSends`."""
 
@@ -74,6 +100,17 @@ class FastHalves:
         self._kept_bytes = 0  # of all since it was empty, also those that have ended
         self._plain: dict[tuple[str, ...], Plain] = {}  # by what is around the keys
         settings = live.current
+        world = HalfWorld(
+            self._log,
+            self._tick,
+            self._halves.by_key,
+            self._halves.by_offset,
+            self._told,
+            min(settings.max_message_size, writing.store.settings.message_bytes_max),
+            KEPT_BYTES_MAX,
+        )
+        self._runs = half_runs(writing.queues, world, wanted=settings.compiled_fast_path)
+        self.serve_run: ServeRun | None = self._serve_run if self._runs is not None else None
         self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
         live.on_change(
             lambda changed: self._apply_text(
@@ -132,6 +169,45 @@ class FastHalves:
             self._kept_bytes = size + _KEPT_BYTES
         self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
         return position, offset, encoded_key
+
+    def _serve_run(
+        self,
+        data: bytes,
+        at: int,
+        frames_max: int,
+        frame_bytes_max: int,
+        stamp: bytes,
+        stamp_flag: int,
+        acks: list[bytes],
+        /,
+    ) -> tuple[int, int]:
+        """Serve half messages and ENDs by compiled code; see `ServeRun`."""
+        half_queue, runs = self._half_queue, self._runs
+        if half_queue is None or runs is None:
+            return at, 0
+        settings = self._live.current
+        room = max(0, settings.open_transactions_max - len(self._halves))
+        if settings.reject_transaction_message:
+            room = 0
+        runs.begin(half_queue, self._suffix, room, self._now_ms())
+        end, frames = runs.serve(data, at, frames_max, frame_bytes_max, stamp, stamp_flag, acks)
+        if frames:
+            self._tick.schedule()
+        return end, frames
+
+    def _told(
+        self,
+        opened: dict[Key, Half],
+        by_offset: dict[int, Half],
+        ended: list[Half],
+        outcomes: list[int],
+    ) -> None:
+        """Take what compiled code has stored."""
+        if opened:
+            self._halves.add_run(opened, by_offset, self._steady_ms())
+            self._placer.added()
+        if ended:
+            self._endings.over_run(ended, outcomes)
 
     def _look(self, properties: str, before: str, around: tuple[str, ...]) -> Plain | None:
         """Look at properties that are new but for their keys; None: they are unusual."""

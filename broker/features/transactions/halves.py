@@ -78,8 +78,8 @@ class OpenHalves:
 
     def __init__(self, waits: Waits) -> None:
         self.waits = waits
-        self._by_offset: dict[int, Half] = {}
-        self._by_key: dict[Key, Half] = {}
+        self.by_offset: dict[int, Half] = {}
+        self.by_key: dict[Key, Half] = {}
         self._dues: list[tuple[int, int]] = []  # when by the steady clock, offset
         self.latest_due = 0  # of the half that was added last, 0 where others' have changed
         self._outcomes: dict[Key, int] = {}
@@ -87,31 +87,31 @@ class OpenHalves:
         self.by_topic: dict[str, int] = {}  # how many are open
 
     def __len__(self) -> int:
-        return len(self._by_offset)
+        return len(self.by_offset)
 
     def __iter__(self) -> Iterator[Half]:
-        return iter(self._by_offset.values())
+        return iter(self.by_offset.values())
 
     def find(self, key: Key) -> Half | None:
         """Return the open half of a transaction."""
-        return self._by_key.get(key)
+        return self.by_key.get(key)
 
     def at(self, offset: int) -> Half | None:
         """Return the open half whose latest record has an offset."""
-        return self._by_offset.get(offset)
+        return self.by_offset.get(offset)
 
     def add(self, half: Half, now_ms: int, steady_ms: int) -> Half | None:
         """Take a half; return the earlier record of the same transaction, which it replaces."""
-        before = self._by_key.get(half.key)
+        before = self.by_key.get(half.key)
         if before is not None:
-            del self._by_offset[before.offset]
+            del self.by_offset[before.offset]
             half.begun = before.begun
         else:
             self.by_topic[half.key.topic] = self.by_topic.get(half.key.topic, 0) + 1
             self._outcomes.pop(half.key, None)
             if not half.checks and half.first_offset is None:
                 half.begun = half.position
-        self._by_offset[half.offset] = self._by_key[half.key] = half
+        self.by_offset[half.offset] = self.by_key[half.key] = half
         self._put(half, now_ms, steady_ms)
         return before
 
@@ -121,17 +121,37 @@ class OpenHalves:
         self.by_topic[key.topic] = self.by_topic.get(key.topic, 0) + 1
         self._outcomes.pop(key, None)
         half.begun = half.position
-        self._by_offset[offset] = self._by_key[key] = half
-        if half.immune_ms is not None or len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
+        self.by_offset[offset] = self.by_key[key] = half
+        if half.immune_ms is not None or len(self._dues) > 2 * len(self.by_offset) + SPARE_DUES:
             self._put(half, half.stored_ms, steady_ms)
         else:
             self.latest_due = due_ms = steady_ms + self.waits.first_ms
             heapq.heappush(self._dues, (due_ms, offset))
 
+    def add_run(self, opened: dict[Key, Half], by_offset: dict[int, Half], steady_ms: int) -> None:
+        """Take halves as `add_new` does, each by its transaction and its offset, in their order.
+
+        None of them wishes for immunity, and all know where they begin.
+        """
+        by_topic, forget_outcome = self.by_topic, self._outcomes.pop
+        for key in opened:
+            by_topic[key.topic] = by_topic.get(key.topic, 0) + 1
+            forget_outcome(key, None)
+        self.by_offset.update(by_offset)
+        self.by_key.update(opened)
+        dues = self._dues
+        if len(dues) > 2 * len(self.by_offset) + SPARE_DUES:
+            last = next(reversed(opened.values()))
+            self._again(self, last.stored_ms, steady_ms)
+            return
+        self.latest_due = due_ms = steady_ms + self.waits.first_ms
+        for offset in by_offset:
+            heapq.heappush(dues, (due_ms, offset))
+
     def end(self, half: Half, outcome: int) -> None:
         """Let a transaction be over; `outcome` is what its END said."""
         key = half.key
-        del self._by_offset[half.offset], self._by_key[key]
+        del self.by_offset[half.offset], self.by_key[key]
         left = self.by_topic[key.topic] - 1
         if left:
             self.by_topic[key.topic] = left
@@ -142,33 +162,49 @@ class OpenHalves:
         if len(self._forget) > REMEMBERED_MAX:
             self._outcomes.pop(self._forget.popleft(), None)
 
+    def end_run(self, ended: list[Half], outcomes: list[int]) -> None:
+        """Let transactions be over as `end` does, in their order."""
+        by_offset, by_key, by_topic = self.by_offset, self.by_key, self.by_topic
+        for half, outcome in zip(ended, outcomes, strict=True):
+            key = half.key
+            del by_offset[half.offset], by_key[key]
+            if left := by_topic[key.topic] - 1:
+                by_topic[key.topic] = left
+            else:
+                del by_topic[key.topic]
+            self._outcomes[key] = outcome
+            self._forget.append(key)
+        while len(self._forget) > REMEMBERED_MAX:
+            self._outcomes.pop(self._forget.popleft(), None)
+
     def outcome(self, key: Key) -> int | None:
         """Return how a transaction ended, None if that is long ago or it never was."""
         return self._outcomes.get(key)
 
     def oldest_offset(self, otherwise: int) -> int:
         """Return the first offset that is open, `otherwise` where none is."""
-        return next(iter(self._by_offset), otherwise)  # they come in that order
+        return next(iter(self.by_offset), otherwise)  # they come in that order
 
     def oldest_ms(self) -> int | None:
         """Return when the first to come of what is open was sent (ms), None where none is open.
 
         One that an administrator resumed counts from then on.
         """
-        half = next(iter(self._by_key.values()), None)
+        half = next(iter(self.by_key.values()), None)
         return None if half is None else min(half.born_ms, half.stored_ms)
 
     def recovered(self) -> None:
         """Take those that were added, some of them as copies, for the first ones, by their age."""
         by_age = sorted(self, key=lambda half: min(half.born_ms, half.stored_ms))
-        self._by_key = {half.key: half for half in by_age}
+        self.by_key.clear()  # not another one: compiled code holds it
+        self.by_key.update((half.key, half) for half in by_age)
 
     def next_due(self) -> int | None:
         """Return when the next look is due by the steady clock, None where none is open.
 
         That may be for one that has ended: a few of them are dropped at a time.
         """
-        if not self._by_offset:
+        if not self.by_offset:
             self._dues = []
             return None
         dues = self._dues
@@ -199,7 +235,7 @@ class OpenHalves:
             self._again(self, now_ms, steady_ms)
 
     def _put(self, half: Half, now_ms: int, steady_ms: int) -> None:
-        if len(self._dues) > 2 * len(self._by_offset) + SPARE_DUES:
+        if len(self._dues) > 2 * len(self.by_offset) + SPARE_DUES:
             self._again(self, now_ms, steady_ms)
         else:
             self.latest_due = due_ms = self._due(half, now_ms, steady_ms)

@@ -73,6 +73,15 @@ class OpMessages:
         self.pending.append(offset)
         if done is not None:
             self._answers.append(done)
+        self._schedule()
+
+    def over_run(self, offsets: list[int]) -> None:
+        """Have the op message of this turn name some halves."""
+        self.pending += offsets
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Have `_turn_ends` called as this turn ends, or later where a wait is under way."""
         if self._call is None and self._tick.turn_ends is None:
             self._tick.turn_ends = self._turn_ends
             self._tick.schedule()
