@@ -19,7 +19,11 @@ from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.features.transactions.fast_halves import _UNUSUAL
 from aerobee.broker.front.connection import BrokerConnection
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import Command
 from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.headers.transactions import EndTransactionRequest
+from aerobee.remoting.headers.typed import encode_header
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
@@ -239,6 +243,52 @@ def test_usual_ones_are_served_by_compiled_code(peer: str) -> None:
             all_served += served(twins, exchange, exchange.data(actions))
             total += len(actions)
     assert all_served > 0.9 * total
+
+
+def with_half(twins: TwinBrokers, number: int) -> tuple[Exchange, tuple[int, int]]:
+    """Leave one half message open, behind others that ended; return its offset and position too."""
+    exchange = Exchange(twins)
+    for _ in range(2):  # the first time a queue may need a file
+        exchange.read(exchange.data([usual_half(number + 4), usual_half(number)]))
+        exchange.read(exchange.data([usual_end(0), usual_end(1)]))
+    exchange.read(exchange.data([usual_half(number)]))
+    return exchange, exchange.places()[0]
+
+
+@pytest.mark.parametrize("tail", [b"", b"\n"])
+@pytest.mark.parametrize(
+    "outer",
+    [
+        ["code", "extFields", "flag", "language", "opaque", "serializeTypeCurrentRPC", "version"],
+        ["code", "language", "version", "opaque", "flag", "remark", "extFields"],  # Go
+        ["code", "flag", "extFields"],
+    ],
+)
+def test_the_forms_of_clients_are_not_declined(
+    twins: TwinBrokers, outer: list[str], tail: bytes
+) -> None:
+    """Java, Go and C++ write the same names in orders of their own."""
+    exchange, (offset, position) = with_half(twins, 4000)
+    fields = {
+        "bname": "", "commitLogOffset": str(position), "commitOrRollback": "8",
+        "fromTransactionCheck": "false", "msgId": "0A", "producerGroup": "pg",
+        "tranStateTableOffset": str(offset), "transactionId": "U4000",
+    }  # fmt: skip
+    whole = header(fields, code=37, flag=2, remark="")
+    text = compact({name: whole[name] for name in outer}) + tail
+    assert served(twins, exchange, frame(text, b"")) == 1
+
+
+def test_what_our_client_writes_is_not_declined(twins: TwinBrokers) -> None:
+    """Its ENDs are requests like others."""
+    exchange, (offset, position) = with_half(twins, 4100)
+    fields = EndTransactionRequest(
+        topic="T", producer_group="pg", tran_state_table_offset=offset,
+        commit_log_offset=position, commit_or_rollback=COMMIT, msg_id="0A",
+        transaction_id="U4100", broker_name="broker-a",
+    )  # fmt: skip
+    command = Command(RequestCode.END_TRANSACTION, encode_header(fields), flag=2, opaque=9)
+    assert served(twins, exchange, encode_frame(command)) == 1
 
 
 def test_an_end_that_comes_twice_in_a_read_ends_once(twins: TwinBrokers) -> None:
