@@ -98,9 +98,12 @@ cdef bint put_half_properties(
             return False
         name = behind + 1
     found.size = to - begin
-    return (
-        prepared
-        and found.group != NULL
-        and found.key != NULL
-        and is_alnum(found.key, found.key_bytes)
-    )
+    if not prepared or found.group == NULL or found.key == NULL:
+        return False
+    name = begin
+    while True:  # fast_halves.py takes the first that looks like the key's name
+        name = <Bytes>memchr(name, NAME_SEPARATOR, to - name) + 1
+        if name == found.key:
+            return is_alnum(found.key, found.key_bytes)
+        if ends_with(begin, name - 1, "UNIQ_KEY", 8):
+            return False
