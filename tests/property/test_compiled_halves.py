@@ -325,7 +325,7 @@ def test_an_end_that_comes_twice_in_a_read_ends_once(twins: TwinBrokers) -> None
 def test_an_end_may_touch_its_own_half_alone(calm: TwinBrokers, change: dict[str, str]) -> None:
     """Its group, topic and position are those of the open half; others are declined."""
     exchange, _ = with_half(calm, 5000)
-    action = ("end", 0, COMMIT, change, {}, range(7), b"")
+    action: Any = ("end", 0, COMMIT, change, {}, range(7), b"")
     assert served(calm, exchange, exchange.data([action])) == 0
 
 
