@@ -157,6 +157,9 @@ class HalfChecks:
                 wait_ms = UNREAD_WAIT_MS + len(self._halves) // UNREAD_LOOKS
                 self._halves.put_off(half, steady_ms + wait_ms)
                 continue
+            if half.position >= self._store.commit_log.committed:  # a copy of this very turn
+                self._halves.put_off(half, steady_ms + round(BUSY_WAIT_S * 1000))
+                continue
             if not self._lookups.is_warm(half.position):
                 self._cold.append(half)
                 continue

@@ -24,6 +24,7 @@ from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.features.transactions.texts import copied_text
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
@@ -161,6 +162,21 @@ async def test_who_wants_no_check_for_a_time_gets_none(broker: Broker, peer: Raw
     with pytest.raises(TimeoutError):
         await peer.read(0.5)
     assert (await peer.read()).ext["transactionId"] == b"immune".hex().upper()
+
+
+async def test_a_copy_that_is_due_at_once_is_not_lost(broker: Broker, peer: RawPeer) -> None:
+    """Its immunity may end while it is stored; it is in no file before the turn is over."""
+    half = await begin(peer, b"immune", CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    halves, checks = transactions(broker).halves, transactions(broker).checks
+    (first,) = halves
+    record = checks._record(first)
+    assert record is not None
+    copy = checks._copy(record, copied_text(record.properties, 0, first.offset))
+    halves.put_off(copy, 0)
+    checks._slice()
+    assert list(halves) == [copy]
+    assert (await peer.request(producer_beat())).code == 0
+    assert (await peer.read()).ext["transactionId"] == half["transactionId"]
 
 
 async def test_settings_of_checks_work_at_once(tmp_path: Path) -> None:
