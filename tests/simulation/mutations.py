@@ -12,7 +12,6 @@ from aerobee.broker.features.dedup.firsts import TopicFirsts
 from aerobee.broker.features.timers.reading import SlotReader
 from aerobee.broker.features.timers.second import DueSecond
 from aerobee.broker.features.transactions.halves import OpenHalves
-from aerobee.broker.features.transactions.recovery import TransactionRecovery
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.pulls.puller import Puller
@@ -124,11 +123,6 @@ def _recalls_are_not_read(patches: ExitStack) -> None:
     patches.enter_context(patch.object(SlotReader, "_take", without))
 
 
-def _commits_are_not_looked_for(patches: ExitStack) -> None:
-    """A start believes op messages alone: what was committed just before a kill is open again."""
-    patches.enter_context(patch.object(TransactionRecovery, "_committed", lambda self, *_: None))
-
-
 def _transactions_end_twice(patches: ExitStack) -> None:
     """What has ended stays open, so that its check commits it once more."""
     patches.enter_context(patch.object(OpenHalves, "end", lambda self, half, outcome: None))
@@ -184,14 +178,6 @@ MUTATIONS = (
         lambda plan: plan.times and not plan.disk,
         (Kind.HIDDEN,),
         "recalled",
-    ),
-    Mutation(
-        "commits are not looked for",
-        _commits_are_not_looked_for,
-        55,
-        lambda plan: plan.transactions and Trouble.BROKERS_DIE in plan.troubles,
-        (Kind.TWICE,),
-        "half",
     ),
     Mutation(
         "what has ended stays open",
