@@ -198,8 +198,6 @@ class Exchange:
             connection, wire = self.ends[number]
             await feed(connection, wire, [data])
             state = {**wire_state(broker, wire), **stored(broker, self.begin[number])}
-            replies = (state["written"] + bytes(8)).split(b'{"code":')
-            state["written"] = sorted(reply[:-8] for reply in replies)  # in any order
             found.append({**state, **remembered(broker)})
             self.begin[number] = broker.store.commit_log.position
         return found
