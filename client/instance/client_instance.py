@@ -54,7 +54,7 @@ class ClientInstance:
         self._namesrv = namesrv[0]
         self._identifying: SingleFlight[None] | None = None
         self._persisting: set[str] = set()  # groups whose offsets are on their way
-        self._looking_again = False  # routes are about to be refreshed, because of a change
+        self._look: asyncio.TimerHandle | None = None  # at routes, because of a change
         self._looked_s = -math.inf  # when that was done last
         self._tasks = Tasks()
         dispatch = Dispatcher(
@@ -96,6 +96,8 @@ class ClientInstance:
 
     async def close(self) -> None:
         """Stop the timers and close the connections, all of them even when it is cancelled."""
+        if self._look is not None:
+            self._look.cancel()
         async with contextlib.AsyncExitStack() as last:  # each of them, the last one first
             last.push_async_callback(self.connections.close)
             last.push_async_callback(self.as_stranger.connections.close)
@@ -226,9 +228,10 @@ class ClientInstance:
         log.info("members changed group=%s", group)
         if (consumer := self.consumers.get(group)) is not None:
             consumer.members_changed()
-            if not self._looking_again:
-                self._looking_again = True
-                self._tasks.start(self._look_again(), "routes after a change")
+            if self._look is None:  # as often as rounds may follow each other; a change starts one
+                loop = asyncio.get_running_loop()
+                due_s = self._looked_s + self.settings.rebalance_gap_ms / 1000
+                self._look = loop.call_at(max(loop.time(), due_s), self._look_again)
 
     def rebalance_soon(self, *, at_once: bool = False) -> None:
         """Share the queues anew as soon as the gap after the last rounds allows, or at once."""
@@ -238,14 +241,11 @@ class ClientInstance:
         if self.consumers:
             self.rebalance_soon()
 
-    async def _look_again(self) -> None:
-        """Refresh routes, as often as rounds may follow each other; a change starts one."""
-        loop = asyncio.get_running_loop()
-        gap_s = self.settings.rebalance_gap_ms / 1000
-        await asyncio.sleep(max(0, self._looked_s + gap_s - loop.time()))
-        self._looked_s = loop.time()
-        self._looking_again = False
-        await self.routes.refresh_all(sorted(self._subscribed()))
+    def _look_again(self) -> None:
+        self._look = None
+        self._looked_s = asyncio.get_running_loop().time()
+        refreshing = self.routes.refresh_all(sorted(self._subscribed()))
+        self._tasks.start(refreshing, "routes after a change")
 
     def _route_changed(self, route: TopicRoute) -> None:
         if any(route.topic in consumer.topics() for consumer in self.consumers.values()):
