@@ -19,7 +19,7 @@ from simulation.pauses import (
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
 CHANGES = 12
-SEEDS = range(1, 5)
+SEEDS = range(1, 7)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,12 @@ def test_a_group_that_works_off_a_backlog_finishes_first(
 def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
     """A group whose handlers cannot end in time goes on; what was under way comes twice.
 
-    One move rests up to seven queues, of 360 in all: a hundredth of them would be the worst move's.
+    Of one run's ninety rests the share is that of the worst move, which has some five of them: so
+    several runs are taken together.
     """
     pauses: list[float] = []
     for seed in SEEDS:
         cost = measure(handlers, LIMIT_MS, tmp_path / str(seed), seed=seed, changes=CHANGES)
         assert cost.lost == 0, f"seed {seed}"
         pauses += cost.pauses
-    assert share(sorted(pauses), 0.98) <= PAUSE_MS_MAX
+    assert share(sorted(pauses), 0.99) <= PAUSE_MS_MAX
