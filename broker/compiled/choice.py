@@ -72,9 +72,9 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
     return sends.serve
 
 
-def half_runs(queues: "TopicQueues", world: "HalfWorld", *, wanted: bool) -> "HalfRuns | None":
+def half_runs(queues: "TopicQueues", world: "HalfWorld") -> "HalfRuns | None":
     """Return the compiled way to serve half messages and their ENDs, None where there is none."""
-    return HalfRuns(queues, world) if wanted and HalfRuns is not None else None
+    return HalfRuns(queues, world) if HalfRuns is not None else None
 
 
 def seen_keys(entries_max: int, *, wanted: bool) -> "SeenKeys | None":

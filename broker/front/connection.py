@@ -112,8 +112,9 @@ class BrokerConnection(Connection):
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns, run = 0, self.limits.frames_per_turn_max, 0
+        at, turns = 0, self.limits.frames_per_turn_max
         while turns:
+            run = 0
             if self.transacts:  # and so may the next one
                 at, run = self._half_run(data, at, turns, stamp, acks)
             elif serve_run is not None:
@@ -127,8 +128,7 @@ class BrokerConnection(Connection):
             end = at + LENGTH_BYTES + length
             if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
                 return data[at:], Rest.BEGUN  # what can be no frame is refused where it is kept
-            served = False
-            header_at = at + WORDS_BYTES
+            served, header_at = False, at + WORDS_BYTES
             header_end = header_at + (word & 0xFF_FFFF)
             if header_end <= end:
                 header, body = data[header_at:header_end], data[header_end:end]

@@ -109,7 +109,7 @@ class FastHalves:
             min(settings.max_message_size, writing.store.settings.message_bytes_max),
             KEPT_BYTES_MAX,
         )
-        self._runs = half_runs(writing.queues, world, wanted=settings.compiled_fast_path)
+        self._runs = half_runs(writing.queues, world)
         self.serve_run: ServeRun | None = self._serve_run if self._runs is not None else None
         self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
         live.on_change(
@@ -182,10 +182,9 @@ class FastHalves:
         /,
     ) -> tuple[int, int]:
         """Serve half messages and ENDs by compiled code; see `ServeRun`."""
-        half_queue, runs = self._half_queue, self._runs
-        if half_queue is None or runs is None:
+        half_queue, runs, settings = self._half_queue, self._runs, self._live.current
+        if half_queue is None or runs is None or not settings.compiled_fast_path:
             return at, 0
-        settings = self._live.current
         room = max(0, settings.open_transactions_max - len(self._halves))
         if settings.reject_transaction_message:
             room = 0

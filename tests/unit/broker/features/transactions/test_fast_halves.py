@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.features.transactions import HALF, end, end_command, records
@@ -9,7 +10,10 @@ from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker, send_command
 
 from aerobee.broker.app import Broker
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.features.transactions.fast_halves import FastHalves
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import Record
 
@@ -102,3 +106,37 @@ async def test_a_half_and_its_end_share_a_read_with_others(tmp_path: Path) -> No
             b"h",
         ]
         assert (await end(peer, replies[1].ext, 8))[0] == 0
+
+
+@pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
+@pytest.mark.parametrize("start", ["true", "false"])
+async def test_compiled_code_is_switched_while_the_broker_runs(tmp_path: Path, start: str) -> None:
+    """By compiledFastPath, off and on: what comes next is served by Python, or compiled."""
+    async with (
+        running_broker(tmp_path, compiledFastPath=start, **LATER) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        fast = broker.context.writing.halves
+        assert isinstance(fast, FastHalves) and fast.serve_run is not None
+        serve_run, served = fast.serve_run, 0
+
+        def counted(*given: Any) -> tuple[int, int]:
+            nonlocal served
+            at, frames = serve_run(*given)
+            served += frames
+            return at, frames
+
+        fast.serve_run = counted
+        for turn, switch in enumerate((start, "false", "true", "false")):
+            change = b"compiledFastPath=" + switch.encode()
+            command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=change, opaque=next_opaque())
+            assert (await peer.request(command)).code == 0
+            served = 0
+            for number in range(8):  # the first ones of a topic have to be looked at
+                sends = [
+                    send_command(b"x", properties=USUAL[0] % (n, n), a="pg", f="4", g=str(n))
+                    for n in range(1000 * turn + 10 * number, 1000 * turn + 10 * number + 5)
+                ]
+                await peer.send(b"".join(map(encode_frame, sends)))
+                assert [(await peer.read()).code for _ in sends] == [0] * 5
+            assert (served > 0) == (switch == "true"), turn
