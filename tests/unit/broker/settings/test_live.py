@@ -27,8 +27,8 @@ OTHERS = {
     "namesrvAddr": "127.0.0.1:1",
     "deleteWhen": "05",
     "regionId": "elsewhere",
-    "rocketmq.broker.diskSpaceCleanForciblyRatio": "0.5",
-    "rocketmq.broker.diskSpaceWarningLevelRatio": "0.6",
+    "rocketmq.broker.diskSpaceCleanForciblyRatio": "0.84",
+    "rocketmq.broker.diskSpaceWarningLevelRatio": "0.89",
     "configBlackList": "configBlackList;brokerConfigPath;flushDiskType",
 }
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value

@@ -214,5 +214,6 @@ async def test_sends_wait_until_the_log_was_read(
             assert refused.code == ResponseCode.SYSTEM_BUSY
             assert "[TIMEOUT_CLEAN_QUEUE]" in (refused.remark or "")
             assert (await peer.request(send(unique_key(1), topic="Plain"))).code == 0
-    async with serving(tmp_path) as (_, peer):
+    async with serving(tmp_path) as (broker, peer):
+        await known(broker)
         assert "DUPLICATE" in (await peer.request(send(unique_key(1)))).ext
