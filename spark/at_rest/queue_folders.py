@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from aerobee.storage.layout import (
 
 _UNIT: Final = UNIT_FIELDS.run()
 _SIZE, _FIRST, _COUNT = 1, 4, 5  # of a unit's fields
+_TYPE, _BATCHED = "queue.type", "BatchCQ"
 
 
 def batches_dir(queues_dir: str) -> str:
@@ -43,8 +43,10 @@ def topic_dirs(queues_dir: str | None) -> dict[str, str]:
         return {}
     found = {name: f"{queues_dir}/{name}" for name in disk.folders_if_there(queues_dir) or ()}
     beside = batches_dir(queues_dir)
-    for name in disk.folders_if_there(beside) or ():
-        if name not in found or _says_batches(queues_dir, name):
+    names = disk.folders_if_there(beside) or ()
+    listed = _listed_batches(queues_dir) if any(name in found for name in names) else ()
+    for name in names:
+        if name not in found or name in listed:
             found[name] = f"{beside}/{name}"
     return found
 
@@ -55,9 +57,10 @@ def topic_dir(queues_dir: str | None, topic: str) -> str:
     if queues_dir is None:
         return plain
     beside = f"{batches_dir(queues_dir)}/{topic}"
-    if disk.is_folder(beside) and (not disk.is_folder(plain) or _says_batches(queues_dir, topic)):
-        return beside
-    return plain
+    if not disk.is_folder(beside):
+        return plain
+    is_both = disk.is_folder(plain)
+    return plain if is_both and topic not in _listed_batches(queues_dir) else beside
 
 
 def batch_topics(queues_dir: str | None) -> frozenset[str]:
@@ -72,6 +75,7 @@ def batch_topics(queues_dir: str | None) -> frozenset[str]:
 def entries_are_whole(queues_dir: str) -> bool:
     """Whether each message of the batch queues has its entry: none has where RocketMQ went on."""
     units = f"{queues_dir.rpartition('/')[0]}/{BATCH_UNITS}"
+    listed: frozenset[str] | None = None
     for topic in disk.folders_if_there(units) or ():
         for name in disk.folders_if_there(f"{units}/{topic}") or ():
             end = _units_end(f"{units}/{topic}/{name}")
@@ -80,7 +84,9 @@ def entries_are_whole(queues_dir: str) -> bool:
             with ConsumeQueueFiles(f"{batches_dir(queues_dir)}/{topic}/{name}") as entries:
                 there = entries.end > entries.first
                 behind = not there or not _has(entries, end - 1)
-            if behind and (there or _says_batches(queues_dir, topic)):
+            if behind and listed is None:
+                listed = _listed_batches(queues_dir)
+            if behind and (there or topic in (listed or ())):
                 return False
     return True
 
@@ -97,7 +103,11 @@ def _units_end(folder: str) -> int:
         disk.check_absent(error, folder)
         return 0
     for name in reversed(names):
-        fd = disk.open_file(f"{folder}/{name}")
+        try:
+            fd = disk.open_file(f"{folder}/{name}")
+        except OSError as error:
+            disk.check_absent(error, f"{folder}/{name}")  # deleted meanwhile
+            continue
         try:
             count = disk.size(fd) // _UNIT.size
 
@@ -122,15 +132,11 @@ def _unit(fd: int, number: int) -> int | None:
     return int(unit[_FIRST] + unit[_COUNT]) if sound else None
 
 
-def _says_batches(queues_dir: str, topic: str) -> bool:
-    """Whether the broker's table says that a topic has batch queues."""
-    return topic in set(_listed_batches(Path(queues_dir).parent / TOPICS))
-
-
-def _listed_batches(path: Path) -> Iterator[str]:
+def _listed_batches(queues_dir: str) -> frozenset[str]:
+    """The topics that have batch queues by the broker's table."""
     try:
-        table = json.loads(path.read_bytes())["topicConfigTable"]
+        table = json.loads((Path(queues_dir).parent / TOPICS).read_bytes())["topicConfigTable"]
         found = {name: topic.get("attributes") or {} for name, topic in table.items()}
-        yield from (name for name, each in found.items() if each.get("queue.type") == "BatchCQ")
+        return frozenset(name for name, each in found.items() if each.get(_TYPE) == _BATCHED)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return
+        return frozenset()

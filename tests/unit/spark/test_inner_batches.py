@@ -15,6 +15,7 @@ from support.disks.stores import Stored, StoreWriter, properties
 from support.lake.exports import go_on, visible
 from support.lake.spark_rows import rows
 
+from aerobee.spark.at_rest.queue_folders import topic_dirs
 from aerobee.spark.at_rest.stores import find_stores, has_queues
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.followed_store import FollowedStore
@@ -200,6 +201,36 @@ def test_a_store_of_rocketmqs_alone(tmp_path: Path) -> None:
     (root / "aerobee.batches").rmdir()
     units(root, (0, 300, 0, 3))
     check(rows(root), range(3))
+
+
+def test_a_queue_that_goes_while_its_units_are_looked_at(store: Path) -> None:
+    """A name was listed whose file is gone a moment later: it says nothing."""
+    units(store, (0, 300, 0, 3), (900, 200, 10, 2))
+    (store / "batchconsumequeue/together/0" / f"{46_000:020}").symlink_to(store / "gone")
+    (found,) = find_stores(str(store))
+    assert has_queues(found)
+
+
+def test_topics_that_were_made_again_cost_one_look_at_the_table(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have left folders of both kinds, and there may be thousands of them."""
+    for number in range(20):
+        (store / "consumequeue" / f"again{number}").mkdir()
+        (store / "aerobee.batches" / f"again{number}").mkdir()
+    (store / "consumequeue/together").mkdir()
+    looks: list[Path] = []
+    read = Path.read_bytes
+
+    def look(path: Path) -> bytes:
+        looks.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", look)
+    found = topic_dirs(str(store / "consumequeue"))
+    assert looks == [store / "config/topics.json"]
+    assert found["together"] == str(store / "aerobee.batches/together")
+    assert found["again7"] == str(store / "consumequeue/again7")
 
 
 def test_damaged_batches_stay_one_row(tmp_path: Path) -> None:
