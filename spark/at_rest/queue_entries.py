@@ -31,16 +31,12 @@ _FIRST_STEP = 64  # entries; most queues are short, or wanted from their beginni
 _PAGE_ENTRIES = 204  # of a file that are read together: most queues have no more
 
 
-def firsts(rows: Entries, before: int = -1) -> Mask:
+def firsts(positions: Ints, before: int = -1) -> Mask:
     """Which of some entries in a row lead to another record than the one before them.
 
     Those of the messages of a batch are all alike. `before` is the position in front of the first.
     """
-    position = rows["position"]
-    found: Mask = np.ones(len(rows), np.bool_)
-    found[1:] = position[1:] != position[:-1]
-    found[:1] &= position[:1] != before
-    found |= rows["size"] == BLANK_SIZE
+    found: Mask = np.diff(positions, prepend=before) != 0
     return found
 
 

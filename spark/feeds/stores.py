@@ -149,7 +149,7 @@ class StoreFeed:
         with ConsumeQueueFiles(queue_dir(self._followed[key.broker].store, key)) as entries:
             rows = entries.read(start, start + count)
             sizes: Ints = rows["size"].astype(np.int64)
-            there = (sizes != BLANK_SIZE) & firsts(rows)  # a batch is read once
+            there = (sizes != BLANK_SIZE) & firsts(rows["position"])  # a batch is read once
             return np.where(there, np.maximum(sizes, 0), 0)
 
     def partitions(self, asked: Asked, ranges: Sequence[QueueRange]) -> list[LogPartition]:

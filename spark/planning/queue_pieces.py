@@ -82,7 +82,7 @@ def estimated_bytes(store: Store, ranges: Sequence[QueueRange]) -> int:
             rows = entries.read(each.start, min(each.end, each.start + SAMPLES))
             rows = rows[rows["size"] != BLANK_SIZE]
             read += len(rows)
-            total += int(rows["size"][firsts(rows)].sum())
+            total += int(rows["size"][firsts(rows["position"])].sum())
     return total * messages(ranges) // read if read else 0
 
 

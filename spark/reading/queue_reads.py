@@ -16,7 +16,7 @@ from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.spark.at_rest.gathering import gathered
 from aerobee.spark.at_rest.log_files import list_segments
-from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
+from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles, firsts
 from aerobee.spark.at_rest.queue_ranges import queue_dir, report_lost
 from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.planning.queue_pieces import QUEUES_PER_WINDOW, EntryPiece
@@ -202,7 +202,7 @@ def _queue_slices(
             kept = found.only(_wanted(found, selection, batched=batched))
             if records and batched and len(kept.offsets):
                 last = int(kept.positions[-1])
-                kept = kept.only(np.diff(kept.positions, prepend=before) != 0)
+                kept = kept.only(firsts(kept.positions, before))
                 before = last
             if limit is not None:
                 kept = kept.only(kept.positions <= limit)
