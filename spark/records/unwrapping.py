@@ -88,8 +88,11 @@ def _record(records: Records, row: int) -> bytes:
 
 def _messages(
     records: Records, row: int, bounds: Mapping[tuple[str, int], QueueRange]
-) -> list[bytes]:
-    """The messages of one record, each as a record of its own; or that one, if it is damaged."""
+) -> Iterator[bytes]:
+    """The messages of one record, each as a record of its own; or that one, if it is damaged.
+
+    One at a time: heads make many small ones longer than all of the batch.
+    """
     record, start = _record(records, row), int(records.starts[row])
     body_at = int(records.body_at[row]) - start
     topic_end = int(records.topic_at[row] + records.topic_bytes[row]) - start
@@ -103,19 +106,18 @@ def _messages(
         inner = split_batch(unpacked(body, sys_flag) if packed else body)
     except (AerobeeError, ValueError) as error:
         log.warning("batch at log position %d: %s; it stays one row", records.position(row), error)
-        return [record]
+        inner = []
     if not inner:
-        return [record]
+        yield record
+        return
     head = bytearray(record[: body_at - _BODY_BYTES[0].size])
     _SYS_FLAG[0].pack_into(head, _SYS_FLAG[1], sys_flag & ~(WRAPPED | COMPRESSED))
     topic, first = record[body_end:topic_end], _read(record, _OFFSET)
     name = records.data[records.topic_at[row] :][: records.topic_bytes[row]].tobytes()
     within = bounds.get((name.decode(errors="replace"), _read(record, _QUEUE_ID)))
-    return [
-        _alone(head, topic, offset, message)
-        for offset, message in enumerate(inner, first)
-        if within is None or within.start <= offset < within.end
-    ]
+    for offset, message in enumerate(inner, first):
+        if within is None or within.start <= offset < within.end:
+            yield _alone(head, topic, offset, message)
 
 
 def _read(record: bytes, field: tuple[Struct, int]) -> int:
