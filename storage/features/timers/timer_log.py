@@ -156,19 +156,38 @@ class TimerLog:
         return file_spans(self._folder)
 
     def trim(self, log_begin: int) -> None:
-        """Remove files of which the last message's record is gone from the log."""
+        """Remove files of which the last message's record is gone from the log.
+
+        What is damaged does not keep them: of a file whose end is, the next one says it.
+        """
+        waiting: list[FileSpan] = []
         for span in self.spans():
             if span.begin + span.size > self.written:
                 return
-            place = self.before(span.begin + self.file_bytes)
-            while (unit := self.stored(place)) is None and place > span.begin:
-                place -= UNIT_BYTES  # a damaged one does not keep its file, nor all behind it
-            if unit is None or unit.position >= log_begin:
+            waiting.append(span)
+            if (unit := self._last(span)) is None:
+                continue
+            if unit.position >= log_begin:
                 return
-            self.begin = span.begin + span.size
-            if (fd := self._fds.pop(span.begin, -1)) >= 0:
-                self._files.close(fd)
-            self._files.remove(span.path)
+            for each in waiting:
+                self._remove(each)
+            waiting = []
+
+    def _last(self, span: FileSpan) -> Unit | None:
+        """Return the last sound unit of a file, None where many at its end are damaged."""
+        last = self.before(span.begin + self.file_bytes)
+        if (unit := self.stored(last)) is not None:
+            return unit
+        begin = max(span.begin, last - STEP_BYTES)
+        data = self.raw(begin, last - begin)
+        backwards = range(len(data) - UNIT_BYTES, -1, -UNIT_BYTES)
+        return next(filter(None, (decode_unit(data, at) for at in backwards)), None)
+
+    def _remove(self, span: FileSpan) -> None:
+        self.begin = span.begin + span.size
+        if (fd := self._fds.pop(span.begin, -1)) >= 0:
+            self._files.close(fd)
+        self._files.remove(span.path)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -220,6 +220,22 @@ async def test_a_damaged_unit_does_not_keep_files(tmp_path: Path) -> None:
     timers.die()
 
 
+async def test_a_file_without_a_sound_unit_goes_with_the_next(tmp_path: Path) -> None:
+    """Its messages lie before those of the next one: not until these are gone, nor ever after."""
+    timers = Timers(tmp_path)
+    wait_for_some(timers, "a", 200)
+    await timers.save()
+    lose(timers, TIMER_LOG, 0, PAGE)
+    units = timers.service.index.log
+    last = units.stored(units.before(2 * PAGE))
+    assert last is not None
+    units.trim(last.position)
+    assert len(units.spans()) == 3
+    units.trim(last.position + 1)
+    assert [span.path.name for span in units.spans()] == [file_name(2 * PAGE)]
+    timers.die()
+
+
 async def test_a_name_that_a_killed_process_left_is_synced(tmp_path: Path) -> None:
     """A file of the timer log may be there without its name being on the disk."""
 
