@@ -68,7 +68,7 @@ class ConsumeQueues:
         self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
         self._listed: dict[str, bool] | None = None  # and whether each is of type BatchCQ
         self.cut = CutEnds(files, settings.root)  # by recovery; the disk may not know of it yet
-        self.light_names: list[tuple[str, int]] = []  # on the disk, not loaded with the others
+        self.light_names: dict[tuple[str, int], None] = {}  # on the disk, not loaded with others
         self.damaged: list[ConsumeQueue] = []  # with files that were lost or of another size
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -89,7 +89,7 @@ class ConsumeQueues:
         self._find_batched()
         for topic, queue_id in self._names():
             if self.is_light(topic):
-                self.light_names.append((topic, queue_id))
+                self.light_names[topic, queue_id] = None
                 continue
             queue = self.get(topic, queue_id)
             try:

@@ -8,8 +8,13 @@ import pytest
 from support.features.light_queues import A, B, bodies, light_broker, send
 from support.servers.live_broker import live_broker
 
+from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, LIGHT
+from aerobee.storage.parts import StoreParts
+from aerobee.storage.proofs.progress import Progress
+from aerobee.storage.recovery.light_queues import LightRecovery
 from aerobee.storage.repair import repair
+from aerobee.storage.settings import StoreSettings
 from aerobee.storage.verify import verify
 
 COUNT = 12
@@ -93,6 +98,32 @@ async def test_what_is_hurt_is_named_and_made_anew(
     async with light_broker(tmp_path) as live:
         assert await bodies(live, A) == [b"%d" % number for number in range(COUNT)]
         assert await bodies(live, B) == [b"%d" % number for number in range(1, COUNT, 2)]
+
+
+class Name(tuple[str, int]):
+    """A queue's name that counts what it is compared with."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = tuple.__hash__
+
+
+def test_ten_thousand_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    """A start asks of each queue that was proven whether it is still there."""
+    names = [f"%LMQ%{number}" for number in range(300)]
+    for name in names:
+        (tmp_path / "consumequeue" / name / "0").mkdir(parents=True)
+    settings = StoreSettings(root=tmp_path, light_queues=True)
+    parts = StoreParts.of(Files(), settings, write=False)
+    parts.queues.load({})
+    proven = Progress(0, 0, {Name((name, 0)): 0 for name in names})
+    LightRecovery(parts).run(proven, 0, 0)
+    assert Name.compared <= 3 * len(names)
+    parts.close()
 
 
 async def test_what_a_sender_said_itself_is_no_problem(tmp_path: Path) -> None:
