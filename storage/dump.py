@@ -60,7 +60,6 @@ from aerobee.storage.recovery.batch_units.units import units_of as batch_units_o
 
 BODY_SHOWN_BYTES: Final = 64
 CHUNK_BYTES: Final = 8 << 20
-COMPRESSED: Final = 1  # a bit of the sys flag
 UNPACKED_BYTES_MAX: Final = 64 << 20  # of a batch that is shown message by message
 
 
@@ -162,9 +161,7 @@ def _log_lines(chunk: bytes, at: int, position: int) -> Iterator[str]:
 def _batch_lines(record: Record) -> Iterator[str]:
     """The messages of a batch as a consumer gets them."""
     try:
-        body = record.body
-        if record.sys_flag & COMPRESSED:
-            body = decompress(body, record.sys_flag, bytes_max=UNPACKED_BYTES_MAX)
+        body = decompress(record.body, record.sys_flag, bytes_max=UNPACKED_BYTES_MAX)
         messages = split_batch(body)
     except (CorruptRecord, RequestError) as error:
         yield f"{'':>14}  {error}"

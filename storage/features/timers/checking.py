@@ -34,7 +34,7 @@ class TimersAtRest:
         self.check_path, self.log_folder = root / TIMER_CHECK, root / TIMER_LOG
         data = read_small(files, self.note_path, NOTE_BYTES_MAX)
         found = decode_note(data)
-        self.is_note_damaged = found is None and files.names(root).count(TIMERS) > 0
+        self.is_note_damaged = found is None and self.note_path.exists()
         self.check = read_small(files, self.check_path, CHECK_BYTES)
         self.note = found if found is not None and found.names(self.check) else None
         self.log = TimerLog(files, self.log_folder, LOG_FILE_BYTES)

@@ -55,8 +55,8 @@ DELETE: Final = 4
 """Of a unit: its message takes another one back."""
 MAGIC_BITS: Final = 0xF
 
-CHECK_AT: Final = UNIT_BYTES - 4
-AFTER_AT: Final = CHECK_AT - 4
+CHECK_AT: Final = UNIT_FIELDS.at("check")
+AFTER_AT: Final = UNIT_FIELDS.at("after_ms")
 
 _UNCHECKED: Final = bytes(UNIT_BYTES - AFTER_AT)
 _SLOT: Final = SLOT_FIELDS.run()

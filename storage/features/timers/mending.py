@@ -65,7 +65,6 @@ class TimersMender:
         try:
             if not any(found.problems(self._log.end)):
                 return
-            list(found.problems(self._log.end))  # all of them: which units there are
             if self._give_sizes() or found.note is None:
                 yield from self._forget()
                 return

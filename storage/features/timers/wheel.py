@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.sectors import PAGE_BYTES
 from aerobee.storage.features.timers.codecs import (
     SLOT_BYTES,
     SLOTS,
@@ -23,7 +24,6 @@ STEP_BYTES: Final = 1 << 20
 DOUBTED: Final = 1
 """As `magic` of a slot, which RocketMQ does not use: not all that waits there is in its chain."""
 
-PAGE_BYTES: Final = 4096
 _EMPTY: Final = bytes(SLOT_BYTES)
 _EMPTY_PAGE: Final = bytes(PAGE_BYTES)
 
