@@ -102,8 +102,7 @@ def _messages(
     try:
         if stored and (crc32(body) ^ stored) & _CRC_BITS:
             raise ValueError("its body has another checksum")
-        packed = sys_flag & COMPRESSED
-        inner = split_batch(unpacked(body, sys_flag) if packed else body)
+        inner = split_batch(unpacked(body, sys_flag))
     except (AerobeeError, ValueError) as error:
         log.warning("batch at log position %d: %s; it stays one row", records.position(row), error)
         inner = []
