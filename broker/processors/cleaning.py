@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from aerobee.broker.start.context import Context
-from aerobee.broker.start.gone_topics import forget_topics
+from aerobee.broker.start.gone_topics import PAUSE_S, clean_topics
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
@@ -13,7 +13,6 @@ from aerobee.storage.queues.light import LIGHT_QUEUE_ID
 routes: Routes[Context] = Routes("cleaning")
 
 LIGHT_QUEUES_PER_TURN: Final = 50
-PAUSE_S: Final = 0.005  # as long as a slice of the work, so that requests have half of the time
 
 
 @routes.on(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, NoHeader)
@@ -43,28 +42,8 @@ async def _remove_empty_light_queues(ctx: Context) -> None:
 
     light = [name for name in ctx.store.topics() if ctx.store.queues.is_light(name)]
     empty = [name for name in light if is_empty(name)]
-    for at in range(0, len(empty), LIGHT_QUEUES_PER_TURN):
-        names = [name for name in empty[at : at + LIGHT_QUEUES_PER_TURN] if is_empty(name)]
-        try:
-            ctx.store.delete_topic(*names)
-        except OSError as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"{len(empty) - at} empty light queues are left, beginning with {empty[at]}: the"
-                f" disk refuses: {error}; make room on it, or look after it, and clean again",
-            ) from None
-        forget_topics(ctx, names)
-        await asyncio.sleep(PAUSE_S)
-    if not empty:
-        return
-    try:
-        await ctx.tables.offsets.flush()
-    except OSError as error:
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR,
-            "empty light queues are removed, but a restart may bring their offsets back: the disk"
-            f" refuses: {error}",
-        ) from None
+    if empty:
+        await clean_topics(ctx, "empty light queues", empty, is_empty, LIGHT_QUEUES_PER_TURN)
 
 
 @routes.on(RequestCode.DELETE_EXPIRED_COMMITLOG, NoHeader)

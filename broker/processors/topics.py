@@ -1,6 +1,5 @@
 """Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
 
-import asyncio
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -15,7 +14,7 @@ from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic, system_topic_names
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
-from aerobee.broker.start.gone_topics import forget_topics
+from aerobee.broker.start.gone_topics import clean_topics, forget_topics
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -26,7 +25,6 @@ from aerobee.remoting.words import LIGHT_QUEUE_PREFIX, RETRY_PREFIX, SYSTEM_PREF
 routes: Routes[Context] = Routes("topics")
 
 TOPICS_PER_TURN: Final = 16  # each has some queues, and each of those some files
-PAUSE_S: Final = 0.005  # as long as a turn of the work, so that requests have half of the time
 QUEUES_MAX: Final = 32_767
 PERM_MAX: Final = 15
 FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
@@ -134,25 +132,7 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
         return not kept and ctx.tables.topics.get(name) is None
 
     unused = [name for name in ctx.store.topics() if is_unused(name)]
-    for at in range(0, len(unused), TOPICS_PER_TURN):
-        names = [name for name in unused[at : at + TOPICS_PER_TURN] if is_unused(name)]
-        try:
-            ctx.store.delete_topic(*names)
-        except OSError as error:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"{len(unused) - at} unused topics are left, beginning with {unused[at]}: the disk"
-                f" refuses: {error}; make room on it, or look after it, and clean again",
-            ) from None
-        forget_topics(ctx, names)
-        await asyncio.sleep(PAUSE_S)
-    try:
-        await ctx.tables.offsets.flush()
-    except OSError as error:
-        what = "unused topics are removed, but a restart may bring their offsets back"
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"{what}: the disk refuses: {error}"
-        ) from None
+    await clean_topics(ctx, "unused topics", unused, is_unused, TOPICS_PER_TURN)
     return Reply()
 
 
