@@ -193,7 +193,9 @@ async def test_a_stop_in_a_second_of_which_units_are_damaged(tmp_path: Path, dam
     timers.stop()
 
 
-async def test_a_stop_leaves_the_right_number(tmp_path: Path) -> None:
+async def test_a_stop_leaves_the_right_number(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """After a stop within a second the wheel has what the note says."""
     timers = Timers(tmp_path)
     for number in range(6):
@@ -204,6 +206,7 @@ async def test_a_stop_leaves_the_right_number(tmp_path: Path) -> None:
     assert timers.service.index.waiting == 4
     timers.stop()
     timers.begin()
+    assert "timer_wheel_damaged" not in caplog.text
     all_once(timers, "a", count=6)
     timers.stop()
 
@@ -288,14 +291,18 @@ async def test_a_log_that_cannot_be_written_keeps_all_that_is_due(
     timers.stop()
 
 
-async def test_a_recall_beside_a_damaged_unit_hides_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recalled", ["before", "behind"])
+async def test_a_recall_beside_a_damaged_unit_hides_nothing(tmp_path: Path, recalled: str) -> None:
     """It counts -1: as many units as its slot says are no proof that there are no others."""
     for damaged in range(4):
         timers = Timers(tmp_path / str(damaged))
         timers.send(b"a0", 20_100)
-        timers.send(b"x", 20_150)
+        if recalled == "before":
+            timers.send(b"x", 20_150)
         out = (NOW_MS + 20_149) // 1000 * 1000
         timers.send(b"y", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="x")
+        if recalled == "behind":  # without what the damage hides there are as many as it counts
+            timers.send(b"x", 20_150)
         timers.send(b"a1", 20_200)
         await timers.save()
         timers.die()

@@ -183,6 +183,7 @@ def test_units_that_are_taken_out_count_to_the_second_before(tmp_path: Path) -> 
     assert [unit.position for unit in model.index.chain(NOW_S)] == sorted(left, reverse=True)
     slot = model.index.wheel.slot(NOW_S)
     assert slot is not None and slot.count == 3
+    assert model.index.waiting == 3
     log = TimerLog(model.store.files, tmp_path / TIMER_LOG, LOG_BYTES)
     times = {unit.position: unit.time_s for _, unit in log.units()}
     assert {position for position, time_s in times.items() if time_s == NOW_S} == left
