@@ -20,6 +20,10 @@ from aerobee.spark.at_rest.stores import find_stores, has_queues
 from aerobee.spark.errors import DataLost
 from aerobee.spark.feeds.followed_store import FollowedStore
 from aerobee.spark.topics import ALL_TOPICS
+from aerobee.storage.disk.files import Files
+from aerobee.storage.features.index.files import IndexShape
+from aerobee.storage.features.index.indexer import Indexer
+from aerobee.storage.log.snapshot import LogSnapshot
 
 WRAPPED = 64 | 128
 SEGMENT = 1 << 20
@@ -141,6 +145,24 @@ def test_filters_see_the_messages(store: Path) -> None:
     check([row for row in rows(store, tagged) if row["tags"] == "b"], [1, 3, 5, 7, 9, 11])
     wanted: list[Filter] = [EqualTo(("queue_offset",), 6), EqualTo(("topic",), "together")]
     check(rows(store, wanted), [6])
+
+
+def test_keys_of_messages_are_looked_for_in_the_batches(tmp_path: Path) -> None:
+    """The index of keys knows those of their records alone."""
+    writer = StoreWriter(tmp_path / "s", SEGMENT)
+    fill(writer, 0, 3)
+    for _ in range(50):
+        writer.append(Stored(body=bytes(2000), properties=properties({"KEYS": "other"})))
+    store = close(writer)
+    log = LogSnapshot(store / "commitlog", 0, writer.position, SEGMENT)
+    indexer = Indexer(Files(), store, IndexShape(slots=16, entries=64), lambda: 1_700_000_000.0)
+    indexer.open(log, clean=True)
+    while indexer.advance(log, 1 << 20):
+        pass
+    indexer.sync()
+    indexer.close()
+    keyed: list[Filter] = [EqualTo(("keys",), "k1"), EqualTo(("topic",), "together")]
+    check([row for row in rows(store, keyed) if row["keys"] == "k1"], [1])
 
 
 def test_messages_in_no_queue_yet(tmp_path: Path) -> None:

@@ -130,12 +130,14 @@ async def test_what_a_sender_said_itself_is_no_problem(tmp_path: Path) -> None:
     """Stored while the feature was off, a message may claim any offset of any light queue."""
     async with light_broker(tmp_path) as live:
         await send(live, b"one", A)
-    claims = {"INNER_MULTI_QUEUE_OFFSET": "0"}
     async with live_broker(tmp_path) as live:
-        await send(live, b"x", A, **claims)
+        await send(live, b"x", A, INNER_MULTI_QUEUE_OFFSET="0")
+        await send(live, b"x", B, INNER_MULTI_QUEUE_OFFSET="99999999")
     assert not verify(live.broker.settings.store).problems
+    repair(live.broker.settings.store)
     async with light_broker(tmp_path) as live:
         assert await bodies(live, A) == [b"one"]
+        assert live.broker.store.find_queue(B, 0) is None
 
 
 async def test_a_store_without_light_queues_is_not_read_for_them(

@@ -127,16 +127,19 @@ async def test_a_retry_gets_no_second_entry(tmp_path: Path, more: dict[str, str]
         assert await bodies(live, A) == await bodies(live, B) == [b"one"]
 
 
-async def test_what_comes_again_for_a_group_is_for_no_light_queue(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("level", "topic"), [(1, "%RETRY%g"), (-1, "%DLQ%g")])
+async def test_what_comes_again_for_a_group_is_for_no_light_queue(
+    tmp_path: Path, level: int, topic: str
+) -> None:
     """A message that a group failed to consume has its entries."""
     async with light_broker(tmp_path) as live:
         sent = await send(live, b"one", A)
         fields = {
-            "offset": int(sent.ext["msgId"][-16:], 16), "group": "g", "delayLevel": 1,
+            "offset": int(sent.ext["msgId"][-16:], 16), "group": "g", "delayLevel": level,
             "originTopic": "t",
         }  # fmt: skip
         assert (await live.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields)).code == 0
-        await until(lambda: live.broker.store.queue("%RETRY%g", 0).max_offset == 1)
+        await until(lambda: live.broker.store.queue(topic, 0).max_offset == 1)
         assert await bodies(live, A) == [b"one"]
-        found = live.broker.store.queue("%RETRY%g", 0).entry(0)
+        found = live.broker.store.queue(topic, 0).entry(0)
         assert OUT.encode() not in bytes(live.broker.store.record_at(found[0]) or b"")
