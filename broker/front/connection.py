@@ -114,11 +114,12 @@ class BrokerConnection(Connection):
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at, turns = 0, self.limits.frames_per_turn_max
         while turns:
-            run = 0
             if self.transacts:  # and so may the next one
                 at, run = self._half_run(data, at, turns, stamp, acks)
             elif serve_run is not None:
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
+            else:
+                run = 0
             if not (turns := turns - run):
                 break
             turns -= 1
@@ -128,7 +129,8 @@ class BrokerConnection(Connection):
             end = at + LENGTH_BYTES + length
             if end > end_of_data or length < LENGTH_BYTES or length > frame_bytes_max:
                 return data[at:], Rest.BEGUN  # what can be no frame is refused where it is kept
-            served, header_at = False, at + WORDS_BYTES
+            served = False
+            header_at = at + WORDS_BYTES
             header_end = header_at + (word & 0xFF_FFFF)
             if header_end <= end:
                 header, body = data[header_at:header_end], data[header_end:end]

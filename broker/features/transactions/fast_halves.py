@@ -7,7 +7,7 @@ compiled code first (`serve_run`), which does the same (tests/property/test_comp
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from isal.isal_zlib import crc32
@@ -19,6 +19,7 @@ from aerobee.broker.features.transactions.placing import QUEUE_ID, HalfPlacer
 from aerobee.broker.features.transactions.texts import COPY_BYTES_MAX, committed_text
 from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.broker.rules.system_topics import SEND_FORBIDDEN
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
@@ -32,6 +33,9 @@ from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
 from aerobee.storage.log.commit_log import CommitLog
+
+if TYPE_CHECKING:
+    from aerobee.broker.compiled.plain_sends import HalfRuns
 
 WARM_BYTES: Final = 16 << 20  # at the log's end, which the system has in memory
 PLAIN_MAX: Final = 1024  # usual properties that are remembered, without both keys of a message
@@ -100,7 +104,7 @@ class FastHalves:
         self._kept_bytes = 0  # of all since it was empty, also those that have ended
         self._plain: dict[tuple[str, ...], Plain] = {}  # by what is around the keys
         settings = live.current
-        world = HalfWorld(
+        self._world = HalfWorld(
             self._log,
             self._tick,
             self._halves.by_key,
@@ -109,17 +113,21 @@ class FastHalves:
             min(settings.max_message_size, writing.store.settings.message_bytes_max),
             KEPT_BYTES_MAX,
         )
-        self._runs = half_runs(writing.queues, world)
-        self.serve_run: ServeRun | None = self._serve_run if self._runs is not None else None
-        self._apply_text(settings.region_id, settings.broker_cluster_name, settings.trace_on)
-        live.on_change(
-            lambda changed: self._apply_text(
-                changed.region_id, changed.broker_cluster_name, changed.trace_on
-            )
-        )
+        self._runs: HalfRuns | None = None
+        self.serve_run: ServeRun | None = None
+        self._apply(settings)
+        live.on_change(self._apply)
 
-    def _apply_text(self, region: str, cluster: str, trace_on: bool) -> None:
-        self._suffix = format_properties(broker_properties(region, trace_on, cluster)).encode()
+    def _apply(self, settings: BrokerSettings) -> None:
+        """Take settings, also when they were changed at run time."""
+        self._suffix = format_properties(
+            broker_properties(settings.region_id, settings.trace_on, settings.broker_cluster_name)
+        ).encode()
+        if not settings.compiled_fast_path:
+            self._runs = None  # with what it keeps
+        elif self._runs is None:
+            self._runs = half_runs(self._queues, self._world)
+        self.serve_run = self._serve_run if self._runs is not None else None
 
     def append(
         self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
@@ -182,9 +190,10 @@ class FastHalves:
         /,
     ) -> tuple[int, int]:
         """Serve half messages and ENDs by compiled code; see `ServeRun`."""
-        half_queue, runs, settings = self._half_queue, self._runs, self._live.current
-        if half_queue is None or runs is None or not settings.compiled_fast_path:
+        half_queue, runs = self._half_queue, self._runs
+        if half_queue is None or runs is None:
             return at, 0
+        settings = self._live.current
         room = max(0, settings.open_transactions_max - len(self._halves))
         if settings.reject_transaction_message:
             room = 0

@@ -1,19 +1,19 @@
 """Half messages on the short way: what is remembered of properties changes nothing for others."""
 
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.features.transactions import HALF, end, end_command, records
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker, send_command
+from support.waiting import until
+from support.wire import Wire, connect
 
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.features.transactions.fast_halves import FastHalves
-from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import Record
 
@@ -108,35 +108,35 @@ async def test_a_half_and_its_end_share_a_read_with_others(tmp_path: Path) -> No
         assert (await end(peer, replies[1].ext, 8))[0] == 0
 
 
+def has_replies(wire: Wire, count: int) -> bool:
+    """Say whether so many were written."""
+    return len(wire.replies()) == count
+
+
 @pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
-@pytest.mark.parametrize("start", ["true", "false"])
-async def test_compiled_code_is_switched_while_the_broker_runs(tmp_path: Path, start: str) -> None:
-    """By compiledFastPath, off and on: what comes next is served by Python, or compiled."""
-    async with (
-        running_broker(tmp_path, compiledFastPath=start, **LATER) as broker,
-        await RawPeer.connect(broker.port) as peer,
-    ):
-        fast = broker.context.writing.halves
-        assert isinstance(fast, FastHalves) and fast.serve_run is not None
-        serve_run, served = fast.serve_run, 0
+async def test_the_setting_says_at_run_time_who_serves_halves(tmp_path: Path) -> None:
+    """Either way the same is stored, and a turn serves no more frames than it may."""
 
-        def counted(*given: Any) -> tuple[int, int]:
-            nonlocal served
-            at, frames = serve_run(*given)
-            served += frames
-            return at, frames
+    def half(number: int) -> bytes:
+        text = USUAL[0] % (number, number)
+        return encode_frame(send_command(b"h", properties=text, a="pg", f="4"))
 
-        fast.serve_run = counted
-        for turn, switch in enumerate((start, "false", "true", "false")):
-            change = b"compiledFastPath=" + switch.encode()
-            command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=change, opaque=next_opaque())
-            assert (await peer.request(command)).code == 0
-            served = 0
-            for number in range(8):  # the first ones of a topic have to be looked at
-                sends = [
-                    send_command(b"x", properties=USUAL[0] % (n, n), a="pg", f="4", g=str(n))
-                    for n in range(1000 * turn + 10 * number, 1000 * turn + 10 * number + 5)
-                ]
-                await peer.send(b"".join(map(encode_frame, sends)))
-                assert [(await peer.read()).code for _ in sends] == [0] * 5
-            assert (served > 0) == (switch == "true"), turn
+    async with running_broker(
+        tmp_path, compiledFastPath="true", framesPerTurnMax="8", **LATER
+    ) as broker:
+        connection, wire = connect(broker)
+        halves, queue = broker.context.writing.halves, broker.context.writing.queues.get("T", 0)
+        assert halves is not None
+        for turn, wanted in enumerate((True, False, True), 1):
+            broker.live.change(broker.settings.model_copy(update={"compiled_fast_path": wanted}))
+            assert (halves.serve_run is not None) is wanted
+            for frame in (encode_frame(send_command()), half(10 * turn)):
+                count = len(wire.replies()) + 1
+                connection.data_received(frame)
+                await until(partial(has_replies, wire, count))
+            before, count = queue.stored.max_offset, len(wire.replies())
+            run = b"".join([half(10 * turn + each) for each in range(1, 6)])
+            connection.data_received(run + encode_frame(send_command()) * 20)
+            assert queue.stored.max_offset - before == 3, "8 frames"
+            await until(partial(has_replies, wire, count + 25))
+        assert {reply.code for reply in wire.replies()} == {0}
