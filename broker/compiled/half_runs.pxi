@@ -212,15 +212,17 @@ cdef class HalfRuns:
         if key in self.open_keys or key in self.opened:
             return DECLINED
         self.put_half(record, lane, &header, body, body_bytes, size)
-        kept = self.kept_of(record, lane, body_bytes, own, place_bytes, size)
         offset, position = self.half_lane.offset, self.position
-        kept.half = self.make_half(
+        half = self.make_half(
             key, offset, position, header.queue_id, self.now, self.now, 0, None, None, position
         )
-        kept.queue, kept.group, kept.topic = queue, self.group, self.topic_text
-        kept.tags_code = found.tags_code
-        self.opened[key] = self.offsets[offset] = kept.half
-        self.keep(offset, kept, size)
+        self.opened[key] = self.offsets[offset] = half
+        if self.has_place(size + KEPT_AROUND_BYTES):
+            kept = self.kept_of(record, lane, body_bytes, own, place_bytes, size)
+            kept.half, kept.queue = half, queue
+            kept.group, kept.topic = self.group, self.topic_text
+            kept.tags_code = found.tags_code
+            self.kept[offset] = kept
         put_entry(self.half_lane, self.position, size, found.tags_code)
         self.acks.size += put_ack(
             self.acks.end(), lane, self.position, self.half_lane.offset, found.key,
@@ -291,14 +293,15 @@ cdef class HalfRuns:
             kept.store_time_at += HOST_V6_MORE_BYTES
         return kept
 
-    cdef int keep(self, offset, KeptHalf kept, Py_ssize_t size) except -1:
-        """Keep what commits a half; whoever is slow is read from the log."""
-        self.kept_bytes += size + KEPT_AROUND_BYTES
+    cdef bint has_place(self, Py_ssize_t size) except -1:
+        """Make place for what commits a half; whoever is large, or slow, is read from the log."""
+        if size > self.kept_bytes_max:
+            return False
+        self.kept_bytes += size
         if self.kept_bytes > self.kept_bytes_max:
             self.kept.clear()
-            self.kept_bytes = size + KEPT_AROUND_BYTES
-        self.kept[offset] = kept
-        return 0
+            self.kept_bytes = size
+        return True
 
     cdef Outcome serve_end(self, Bytes at, Bytes end, Py_ssize_t left) except? FULL:
         """End one transaction; `left` bytes were read from its END on."""

@@ -171,12 +171,19 @@ class FastHalves:
         half = Half(key, offset, position, queue.queue_id, now_ms, now_ms)
         halves.add_new(half, self._steady_ms())
         self._placer.added()
-        self._kept_bytes += size + _KEPT_BYTES
-        if self._kept_bytes > KEPT_BYTES_MAX:  # whoever is slow is read from the log
-            self._kept.clear()
-            self._kept_bytes = size + _KEPT_BYTES
-        self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
+        if self._has_place(size + _KEPT_BYTES):
+            self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
         return position, offset, encoded_key
+
+    def _has_place(self, size: int) -> bool:
+        """Make place for what commits a half; whoever is large, or slow, is read from the log."""
+        if size > KEPT_BYTES_MAX:
+            return False
+        self._kept_bytes += size
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept.clear()
+            self._kept_bytes = size
+        return True
 
     def _serve_run(
         self,

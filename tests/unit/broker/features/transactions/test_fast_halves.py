@@ -14,6 +14,7 @@ from support.wire import Wire, connect
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.features.transactions.fast_halves import FastHalves
+from aerobee.broker.features.transactions.halves import Half
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import Record
 
@@ -140,3 +141,39 @@ async def test_the_setting_says_at_run_time_who_serves_halves(tmp_path: Path) ->
             assert queue.stored.max_offset - before == 3, "8 frames"
             await until(partial(has_replies, wire, count + 25))
         assert {reply.code for reply in wire.replies()} == {0}
+
+
+@pytest.mark.parametrize("compiled", ["true", "false"])
+async def test_what_is_larger_than_all_that_may_be_kept_is_read_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: str
+) -> None:
+    """One message never takes the memory of all that wait, and pushes none of them out."""
+    monkeypatch.setattr("aerobee.broker.features.transactions.fast_halves.KEPT_BYTES_MAX", 4000)
+    async with (
+        running_broker(tmp_path, compiledFastPath=compiled, **LATER) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        halves = broker.context.writing.halves
+        assert isinstance(halves, FastHalves)
+        read, read_half = [], halves._commit
+
+        def commit(half: Half) -> bool:
+            read.append(half.key.unique_key)
+            return read_half(half)
+
+        monkeypatch.setattr(halves, "_commit", commit)
+        begun = []
+        for number, body in enumerate((b"admits", b"first", b"small", b"large" * 1000)):
+            text = USUAL[0] % (number, number)
+            begun.append(await peer.request(send_command(body, properties=text, a="pg", f="4")))
+            if number == 1:  # its own queue needs a file
+                await end(peer, begun[1].ext, 8)
+        for half in begun[2:]:
+            await peer.send(encode_frame(end_command(half.ext, 8, oneway=True)))
+        await until(lambda: not halves._halves.at(3))
+        assert read == ["U3"]
+        assert [record.body for record in records(broker, "T")] == [
+            b"first",
+            b"small",
+            b"large" * 1000,
+        ]
