@@ -156,13 +156,17 @@ class Endings:
         if named not in (topic, HALF_TOPIC) and not topic.endswith(f"%{named}"):  # a namespace
             raise _refused("The topic of the transaction wrong")
 
-    def _again(self, key: Key, outcome: int) -> Outcome:
+    def _again(self, key: Key, outcome: int) -> Coroutine[Any, Any, Reply]:
         """Answer an END of a transaction that is not open."""
         before = self.halves.outcome(key)
-        if before == outcome:
-            return Reply()
-        was = f"its outcome was: {OUTCOMES[before]}" if before else "it has ended before"
-        raise _refused(f"The transaction is not open any more, {was}")
+        if before != outcome:
+            was = f"its outcome was: {OUTCOMES[before]}" if before else "it has ended before"
+            raise _refused(f"The transaction is not open any more, {was}")
+        if self._store.commit_log.losses:  # perhaps of this one, which is open again then
+            raise self._lost()
+        committed, done = _promise()  # the first one may have come in this turn
+        self.ops.when_written(done)
+        return self._answer(committed)
 
     def _end_or_wait(
         self,
@@ -189,12 +193,7 @@ class Endings:
         if request.command.is_oneway:
             self.over(half, outcome)
             return None
-        committed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def done(ok: bool) -> None:
-            if not committed.done():
-                committed.set_result(ok)
-
+        committed, done = _promise()
         self.over(half, outcome, done)
         return self._answer(committed)
 
@@ -205,7 +204,7 @@ class Endings:
         await asyncio.sleep(BUSY_WAIT_S)
         half = self.halves.find(key)
         if half is None or record.position < half.begun:
-            return self._again(key, outcome)
+            return await self._again(key, outcome)
         try:
             ended = self._end(request, half, record, outcome)
         except LogBusy as error:
@@ -215,15 +214,13 @@ class Endings:
     async def _answer(self, committed: "asyncio.Future[bool]") -> Reply:
         """Answer when the outcome is as safe as the store promises."""
         if not await committed:
-            raise unavailable(self._store.commit_log.refusal or "the log could not be written")
-        durable: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def done(ok: bool) -> None:
-            if not durable.done():
-                durable.set_result(ok)
-
+            raise self._lost()
+        durable, done = _promise()
         self._tick.when_durable(done)
         return Reply(code=0 if await durable else ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def _lost(self) -> RequestError:
+        return unavailable(self._store.commit_log.refusal or "the log could not be written")
 
     def _commit(self, record: Record) -> None:
         """Append the message to its own queue."""
@@ -261,6 +258,17 @@ def fits(header: EndTransactionRequest, half: Half) -> bool:
 @lru_cache(maxsize=1024)  # the halves of a turn share a few hosts
 def _stamp(born_host: Host, store_host: Host) -> Stamp:
     return Stamp(host_bytes(*born_host), host_bytes(*store_host))
+
+
+def _promise() -> tuple[asyncio.Future[bool], Callable[[bool], None]]:
+    """Return what can be awaited, and who is to be called for that."""
+    promise: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def done(ok: bool) -> None:
+        if not promise.done():
+            promise.set_result(ok)
+
+    return promise, done
 
 
 def _refused(remark: str) -> RequestError:
