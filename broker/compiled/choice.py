@@ -1,14 +1,19 @@
-"""Which code serves plain sends and pulls: the compiled one where it was built and is wanted.
+"""Which code serves plain sends, halves and pulls: the compiled one where it is built and wanted.
 
 `aerobee.broker.compiled` has modules after a build with a C compiler. `plain_sends` does what
-`FastSends.send` and `send_batch` do, for all frames of a socket read at once; `record_runs` copies
+`FastSends.send` and `send_batch` do, for all frames of a socket read at once, and what
+`features/transactions/fast_halves.py` does of half messages and their ENDs; `record_runs` copies
 the records of a pull as `storage/reads/reading.py` would, and answers pulls that come again with
 other offsets, which `pulls/repeats.py` has learned. The Python remains the definition of what is
 done, and serves what the compiled code declines. `wanted` is the setting `compiledFastPath`.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from aerobee.broker.writing.runs import ServeRun
 from aerobee.storage.disk.residency import Copied, Resident, copied_bytes, resident_bytes
 from aerobee.storage.reads.reading import Gather
 
@@ -25,33 +30,33 @@ except ImportError:  # no compiler where this was installed, or another Python
     _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from aerobee.broker.compiled.plain_sends import HalfWorld
     from aerobee.broker.compiled.record_runs import World
     from aerobee.broker.writing.firsts import SeenKeys
     from aerobee.broker.writing.parts import Writing
     from aerobee.broker.writing.queues import TopicQueues
+    from aerobee.broker.writing.tick import Tick
+    from aerobee.storage.log.commit_log import CommitLog
 
 
-class ServeRun(Protocol):
-    """Serves the plain sends and batches at `at`, up to `frames_max`, until it declines one.
+class HalfWorld(msgspec.Struct, frozen=True):
+    """What compiled code needs to serve half messages and ENDs; see half_runs.pxi.
 
-    Returns where it stopped and how many it has served. What it appended is in the log, and the
-    acknowledgements, some whole frames in each item, are in `acks`. It raises nothing that the log
-    raises: where there is no room it declines.
+    `key` and `half` make what the feature keeps of one, of which `by_key` and `by_offset` are open;
+    `told` hears, when their records are in the log, which transactions a run has opened, by key and
+    by offset, and which it has ended, and how.
     """
 
-    def __call__(
-        self,
-        data: bytes,
-        at: int,
-        frames_max: int,
-        frame_bytes_max: int,
-        stamp: bytes,
-        stamp_flag: int,
-        acks: list[bytes],
-        /,
-    ) -> tuple[int, int]:
-        """Serve; see the class."""
+    log: "CommitLog"
+    tick: "Tick"
+    by_key: dict[Any, Any]
+    by_offset: dict[int, Any]
+    key: Callable[..., Any]
+    half: Callable[..., Any]
+    told: Callable[[dict[Any, Any], dict[int, Any], list[Any], list[int]], None]
+    unusual: tuple[bytes, ...]
+    body_bytes_max: int
+    properties_bytes_max: int
+    kept_bytes_max: int
 
 
 def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> ServeRun | None:
@@ -72,7 +77,7 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
     return sends.serve
 
 
-def half_runs(queues: "TopicQueues", world: "HalfWorld") -> "HalfRuns | None":
+def half_runs(queues: "TopicQueues", world: HalfWorld) -> "HalfRuns | None":
     """Return the compiled way to serve half messages and their ENDs, None where there is none."""
     return HalfRuns(queues, world) if HalfRuns is not None else None
 

@@ -219,9 +219,8 @@ cdef class HalfRuns:
         self.opened[key] = self.offsets[offset] = half
         if self.has_place(size + KEPT_AROUND_BYTES):
             kept = self.kept_of(record, lane, body_bytes, own, place_bytes, size)
-            kept.half, kept.queue = half, queue
-            kept.group, kept.topic = self.group, self.topic_text
-            kept.tags_code = found.tags_code
+            kept.half, kept.queue, kept.group = half, queue, self.group
+            kept.topic, kept.tags_code = self.topic_text, found.tags_code
             self.kept[offset] = kept
         put_entry(self.half_lane, self.position, size, found.tags_code)
         self.acks.size += put_ack(

@@ -1,9 +1,10 @@
 """Types of the compiled module; see plain_sends.pyx."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
 
+from aerobee.broker.compiled.choice import HalfWorld
 from aerobee.broker.writing.queues import TopicQueue, TopicQueues
+from aerobee.broker.writing.runs import ServeRun
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.log.commit_log import CommitLog
 
@@ -18,49 +19,8 @@ class PlainSends:
         suffix: bytes,
         body_bytes_max: int,
     ) -> None: ...
-    def serve(
-        self,
-        data: bytes,
-        at: int,
-        frames_max: int,
-        frame_bytes_max: int,
-        stamp: bytes,
-        stamp_flag: int,
-        acks: list[bytes],
-    ) -> tuple[int, int]:
-        """Serve frames from `at` on; return where the first is that is not served, and how many."""
-
-class HalfWorld(Protocol):
-    """What half messages and ENDs need of the broker; see features/transactions/fast_halves.py.
-
-    `key` and `half` make what the feature keeps of one, `told` hears of the transactions that were
-    opened, by key and by offset, and of those that were ended, with their outcomes.
-    """
-
     @property
-    def log(self) -> CommitLog: ...
-    @property
-    def tick(self) -> Tick: ...
-    @property
-    def by_key(self) -> dict[Any, Any]: ...
-    @property
-    def by_offset(self) -> dict[int, Any]: ...
-    @property
-    def unusual(self) -> tuple[bytes, ...]: ...
-    @property
-    def body_bytes_max(self) -> int: ...
-    @property
-    def properties_bytes_max(self) -> int: ...
-    @property
-    def kept_bytes_max(self) -> int: ...
-    @property
-    def key(self) -> Callable[..., Any]: ...
-    @property
-    def half(self) -> Callable[..., Any]: ...
-    @property
-    def told(
-        self,
-    ) -> Callable[[dict[Any, Any], dict[int, Any], list[Any], list[int]], None]: ...
+    def serve(self) -> ServeRun: ...
 
 class HalfRuns:
     """Serves the half messages and ENDs at the start of what was read."""
@@ -69,17 +29,8 @@ class HalfRuns:
     def begin(self, half_queue: TopicQueue, suffix: bytes, room: int, now_ms: int) -> None:
         """Take what holds for the next run: `room` is how many more transactions may be open."""
 
-    def serve(
-        self,
-        data: bytes,
-        at: int,
-        frames_max: int,
-        frame_bytes_max: int,
-        stamp: bytes,
-        stamp_flag: int,
-        acks: list[bytes],
-    ) -> tuple[int, int]:
-        """Serve frames from `at` on; return where the first is that is not served, and how many."""
+    @property
+    def serve(self) -> ServeRun: ...
 
 def refuse_run(
     data: bytes, at: int, end: int, before: bytes, after: bytes

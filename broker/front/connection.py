@@ -112,17 +112,15 @@ class BrokerConnection(Connection):
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns = 0, self.limits.frames_per_turn_max
+        at, turns, run = 0, self.limits.frames_per_turn_max, 0
         while turns:
             if self.transacts:  # and so may the next one
                 at, run = self._half_run(data, at, turns, stamp, acks)
             elif serve_run is not None:
                 at, run = serve_run(data, at, turns, frame_bytes_max, stamp, stamp_flag, acks)
-            else:
-                run = 0
             if not (turns := turns - run):
                 break
-            turns -= 1
+            turns, run = turns - 1, 0
             if end_of_data - at < WORDS_BYTES:
                 return ALL_SERVED if at == end_of_data else (data[at:], Rest.BEGUN)
             length, word = unpack_words(data, at)
@@ -146,8 +144,8 @@ class BrokerConnection(Connection):
                     elif self.transacts and header.startswith(PLAIN_END):
                         served = self._end(header)
                     elif pulled := self._pull_run(data, at, turns + 1, replies):
-                        (end, run), served = pulled, True
-                        turns += 1 - run
+                        (end, pulls), served = pulled, True
+                        turns += 1 - pulls
                     else:
                         served = self._fast(word >> 24, header, body, stamp, acks, replies)
                         self.transacts = header.startswith(PLAIN_END)

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.runs import ServeRun
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
@@ -55,10 +56,10 @@ class BatchPlacer(Protocol):
 class HalfAppender(Protocol):
     """Appends what begins a transaction, and is plain otherwise; and what ends one.
 
-    `serve_run` does so for many at once, where that is compiled; see `compiled.choice.ServeRun`.
+    `serve_run` does so for many at once, where that is compiled and wanted.
     """
 
-    serve_run: Callable[[bytes, int, int, int, bytes, int, list[bytes]], tuple[int, int]] | None
+    serve_run: ServeRun | None
 
     def end(self, header: EndTransactionRequest) -> bool:
         """End a transaction if nothing is unusual about that; a one-way request said so."""

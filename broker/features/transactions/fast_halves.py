@@ -5,14 +5,12 @@ is unusual is declined, and takes the checked path. Those that follow each other
 compiled code first (`serve_run`), which does the same (tests/property/test_compiled_halves.py).
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from isal.isal_zlib import crc32
 
-from aerobee.broker.compiled.choice import ServeRun, half_runs
+from aerobee.broker.compiled.choice import HalfWorld, half_runs
 from aerobee.broker.features.transactions.ending import COMMIT, ROLLBACK, Endings, fits
 from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
 from aerobee.broker.features.transactions.placing import QUEUE_ID, HalfPlacer
@@ -23,8 +21,8 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.runs import ServeRun
 from aerobee.broker.writing.stamps import Stamp, broker_properties, stored_later
-from aerobee.broker.writing.tick import Tick
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
 from aerobee.remoting.message.layout import HOST_BITS, PROPERTIES_LENGTH_BYTES
@@ -32,7 +30,6 @@ from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, Property, 
 from aerobee.remoting.message.record import HEAD, MIDDLES
 from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
-from aerobee.storage.log.commit_log import CommitLog
 
 if TYPE_CHECKING:
     from aerobee.broker.compiled.plain_sends import HalfRuns
@@ -64,26 +61,6 @@ Plain = tuple[str, int]
 """Group and tags code of usual properties."""
 
 
-class HalfWorld(msgspec.Struct, frozen=True):
-    """What compiled code needs to serve half messages and ENDs; see compiled/half_runs.pxi.
-
-    `told` hears, when their records are in the log, which transactions a run has opened, by key and
-    by offset, and which it has ended, and how.
-    """
-
-    log: CommitLog
-    tick: Tick
-    by_key: dict[Key, Half]
-    by_offset: dict[int, Half]
-    told: Callable[[dict[Key, Half], dict[int, Half], list[Half], list[int]], None]
-    body_bytes_max: int
-    kept_bytes_max: int
-    properties_bytes_max: int = PROPERTIES_BYTES_MAX - COPY_BYTES_MAX
-    unusual: tuple[bytes, ...] = tuple(sorted(name.encode() for name in _UNUSUAL))
-    key: type[Key] = Key
-    half: type[Half] = Half
-
-
 class FastHalves:
     """Appends half messages of single sends; see `FastSends`."""
 
@@ -105,13 +82,17 @@ class FastHalves:
         self._plain: dict[tuple[str, ...], Plain] = {}  # by what is around the keys
         settings = live.current
         self._world = HalfWorld(
-            self._log,
-            self._tick,
-            self._halves.by_key,
-            self._halves.by_offset,
-            self._told,
-            min(settings.max_message_size, writing.store.settings.message_bytes_max),
-            KEPT_BYTES_MAX,
+            log=self._log,
+            tick=self._tick,
+            by_key=self._halves.by_key,
+            by_offset=self._halves.by_offset,
+            key=Key,
+            half=Half,
+            told=self._told,
+            unusual=tuple(sorted(name.encode() for name in _UNUSUAL)),
+            body_bytes_max=min(settings.max_message_size, writing.store.settings.message_bytes_max),
+            properties_bytes_max=PROPERTIES_BYTES_MAX - COPY_BYTES_MAX,
+            kept_bytes_max=KEPT_BYTES_MAX,
         )
         self._runs: HalfRuns | None = None
         self.serve_run: ServeRun | None = None

@@ -1,6 +1,6 @@
 """Half messages and their ENDs: what is stored, who may end what, and that it ends once."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.properties import parse_properties
-from aerobee.storage.log.segment import Segment
 
 FAR = {"transactionTimeOut": "60000"}
 
@@ -231,49 +230,6 @@ async def test_sync_flush_answers_when_the_disk_has_it(tmp_path: Path) -> None:
         assert await end(peer, half, COMMIT) == (0, "")
         log = broker.store.commit_log
         assert log.flushed_position == log.position
-
-
-@pytest.mark.parametrize("oneway", [False, True])
-async def test_an_end_that_comes_twice_is_answered_when_the_disk_has_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, oneway: bool
-) -> None:
-    """Whoever asks again meanwhile hears of success no sooner."""
-    held: list[Callable[[bool], None]] = []
-    async with (
-        running_broker(tmp_path, flushDiskType="SYNC_FLUSH", **FAR) as broker,
-        await RawPeer.connect(broker.port) as peer,
-    ):
-        half = await begin(peer)
-        with monkeypatch.context() as slow_disk:
-            slow_disk.setattr(
-                broker.store.flusher, "request", lambda position, done: held.append(done)
-            )
-            ends = [end_command(half, COMMIT, oneway=oneway), end_command(half, COMMIT)]
-            await peer.send(b"".join(map(encode_frame, ends)))
-            await until(lambda: len(held) == len(ends) - oneway, what="the disk is asked")
-        for done in held:
-            done(True)
-        for _ in held:
-            assert (await peer.read()).code == 0
-        assert bodies(broker) == [b"hello"]
-
-
-async def test_an_end_that_comes_again_after_a_loss_is_not_answered_with_success(
-    broker: Broker, peer: RawPeer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log may lack what the first one committed: the start finds out."""
-    half = await begin(peer)
-    await end(peer, await begin(peer, b"other"), COMMIT)
-
-    def write(segment: Segment, position: int, data: bytes) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(Segment, "write", write)
-    ends = [end_command(half, COMMIT, oneway=True), end_command(half, COMMIT)]
-    await peer.send(b"".join(map(encode_frame, ends)))
-    assert (await peer.read()).code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert (await end(peer, half, COMMIT))[0] == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert bodies(broker) == [b"other"]
 
 
 @pytest.mark.parametrize("oneway", [False, True])
