@@ -149,9 +149,8 @@ class FastHalves:
         size = log.position - position
         half_queue.arrived_bytes += size
         now_ms = self._now_ms()
-        half = Half(key, offset, position, queue.queue_id, now_ms, now_ms)
-        halves.add_new(half, self._steady_ms())
-        self._placer.added()
+        half = Half(key, offset, position, queue.queue_id, now_ms, now_ms, begun=position)
+        self._told({key: half}, {offset: half}, [], [])
         if self._has_place(size + _KEPT_BYTES):
             self._kept[offset] = flag, sys_flag | COMMIT, born_ms, stamp, body, own + end, tags_code
         return position, offset, encoded_key
@@ -198,7 +197,7 @@ class FastHalves:
         ended: list[Half],
         outcomes: list[int],
     ) -> None:
-        """Take what compiled code has stored."""
+        """Take what was stored, by compiled code or here."""
         if opened:
             self._halves.add_run(opened, by_offset, self._steady_ms())
             self._placer.added()

@@ -115,23 +115,10 @@ class OpenHalves:
         self._put(half, now_ms, steady_ms)
         return before
 
-    def add_new(self, half: Half, steady_ms: int) -> None:
-        """Take a half that was stored now, of a transaction that is not open."""
-        key, offset = half.key, half.offset
-        self.by_topic[key.topic] = self.by_topic.get(key.topic, 0) + 1
-        self._outcomes.pop(key, None)
-        half.begun = half.position
-        self.by_offset[offset] = self.by_key[key] = half
-        if half.immune_ms is not None or len(self._dues) > 2 * len(self.by_offset) + SPARE_DUES:
-            self._put(half, half.stored_ms, steady_ms)
-        else:
-            self.latest_due = due_ms = steady_ms + self.waits.first_ms
-            heapq.heappush(self._dues, (due_ms, offset))
-
     def add_run(self, opened: dict[Key, Half], by_offset: dict[int, Half], steady_ms: int) -> None:
-        """Take halves as `add_new` does, each by its transaction and its offset, in their order.
+        """Take halves that were stored now, each by its transaction and its offset, in their order.
 
-        None of them wishes for immunity, and all know where they begin.
+        None of those is open; none wishes for immunity, and all know where they begin.
         """
         by_topic, forget_outcome = self.by_topic, self._outcomes.pop
         for key in opened:

@@ -17,7 +17,7 @@ def many(count: int) -> OpenHalves:
     halves = OpenHalves(Waits(6000, 30_000))
     for number in range(count):
         key = Key("pg", f"K{number}", "T")
-        halves.add_new(Half(key, number, 500 * number, 0, 1000, 1000), 1000 + number)
+        halves.add(Half(key, number, 500 * number, 0, 1000, 1000), 1000, 1000 + number)
     return halves
 
 
@@ -55,7 +55,7 @@ def test_runs_are_taken_as_one_by_one() -> None:
         numbers = range(turn * size, (turn + 1) * size)
         keys = [Key("pg", f"K{number % 3000}", "TU"[number % 2]) for number in numbers]
         for key, number in zip(keys, numbers, strict=True):
-            each.add_new(Half(key, number, 500 * number, 0, 1000, 1000), turn)
+            each.add(Half(key, number, 500 * number, 0, 1000, 1000), 1000, turn)
         opened = {
             key: Half(key, number, 500 * number, 0, 1000, 1000, begun=500 * number)
             for key, number in zip(keys, numbers, strict=True)
