@@ -89,7 +89,7 @@ class OpMessages:
         """Have `_turn_ends` called as this turn ends, or later where a wait is under way."""
         if self._call is None and self._tick.turn_ends is None:
             self._tick.turn_ends = self._turn_ends
-            self._tick.schedule()
+        self._tick.schedule()  # what was committed waits for no op message
 
     def stop(self) -> None:
         """Write what is pending, and wait for nothing more."""

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.features.transactions import COMMIT, begin, bodies, end, end_command
+from support.features.transactions import COMMIT, begin, bodies, end, end_command, transactions
 from support.raw_peer import RawPeer
 from support.servers.brokers import running_broker
 from support.waiting import until
+from support.wire import connect, feed
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.frame import encode_frame
+from aerobee.storage.errors import LogFull
 from aerobee.storage.log.segment import Segment
 
 FAR = {"transactionTimeOut": "60000"}
@@ -61,3 +63,31 @@ async def test_an_end_that_comes_again_after_a_loss_is_not_answered_with_success
         assert (await peer.read()).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert (await end(peer, half, COMMIT))[0] == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(broker) == [b"other"]
+
+
+async def test_what_is_committed_is_seen_while_an_op_message_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that does not take the one for a while holds nothing else back."""
+    refused = []
+
+    def refuse(offsets: list[int]) -> None:
+        refused.append(offsets)
+        raise LogFull("the message is refused: no space for the queue")
+
+    async with (
+        running_broker(tmp_path, **FAR) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        ops, log = transactions(broker)._ops, broker.store.commit_log
+        halves = [await begin(peer, body) for body in (b"one", b"two")]
+        with monkeypatch.context() as full:
+            full.setattr(ops, "_append", refuse)
+            await peer.send(encode_frame(end_command(halves[0], COMMIT, oneway=True)))
+            await until(lambda: refused, what="an op message is refused")
+            before = log.position
+            checked = end_command(halves[1], COMMIT)
+            connection, wire = connect(broker)
+            await feed(connection, wire, [encode_frame(checked)])
+            assert before < log.position == log.committed
+        await until(lambda: not ops.pending, what="both are told")
