@@ -125,7 +125,7 @@ def _recalls_are_not_read(patches: ExitStack) -> None:
 
 def _transactions_end_twice(patches: ExitStack) -> None:
     """What has ended stays open, so that its check commits it once more."""
-    patches.enter_context(patch.object(OpenHalves, "end", lambda self, half, outcome: None))
+    patches.enter_context(patch.object(OpenHalves, "end_run", lambda self, ended, outcomes: None))
 
 
 def _nobody_knows_keys(patches: ExitStack) -> None:

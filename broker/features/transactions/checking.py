@@ -270,7 +270,7 @@ class HalfChecks:
         half = half_of(parse_properties(text), offset, position, record.born_timestamp, now_ms)
         before = self._halves.add(half, now_ms, self._clock.steady_ms())
         if before is not None:
-            self._ops.over(before.offset)
+            self._ops.over([before.offset])
         self.wake()
         return half
 

@@ -100,18 +100,18 @@ class Endings:
         return self._end_or_wait(request, half, record, outcome)
 
     def over(self, half: Half, outcome: int, done: Callable[[bool], None] | None = None) -> None:
-        """Let a transaction be over, and the log say so with this turn."""
-        self.halves.end(half, outcome)
-        self.counts[half.key.topic, outcome] += 1
-        self.ops.over(half.offset, done)
+        """Let a transaction be over; see `OpMessages.when_written` for `done`."""
+        self.over_run([half], [outcome])
+        if done is not None:
+            self.ops.when_written(done)
 
     def over_run(self, ended: list[Half], outcomes: list[int]) -> None:
-        """Let transactions be over as `over` does, in their order."""
+        """Let transactions be over, in their order, and the log say so with this turn."""
         self.halves.end_run(ended, outcomes)
         counts = self.counts
         for half, outcome in zip(ended, outcomes, strict=True):
             counts[half.key.topic, outcome] += 1
-        self.ops.over_run([half.offset for half in ended])
+        self.ops.over([half.offset for half in ended])
 
     def _half(self, header: EndTransactionRequest) -> tuple[Record, dict[str, str]]:
         """Return the half message that an END names; RequestError where there is none."""

@@ -307,17 +307,15 @@ def _around_keys(before: str, after: str) -> tuple[str, ...]:
     Programs give each message others, so what is left comes again. A value of KEYS that is empty,
     and what only looks like that name, stays.
     """
-    head, found, rest = before.partition("KEYS\x01")
-    if found:
-        value, ended, tail = rest.partition("\x02")
-        usual = value and ended and (not head or head[-1] == "\x02")
-        return (head, tail, after) if usual else (before, after)
-    head, found, rest = after.partition("KEYS\x01")
-    if found:
-        value, ended, tail = rest.partition("\x02")
-        usual = value and ended and (not head or head[-1] == "\x02")
-        return (before, head, tail) if usual else (before, after)
-    return before, after
+    around = (before, after)
+    for number, text in enumerate(around):
+        head, found, rest = text.partition("KEYS\x01")
+        if found:
+            value, ended, tail = rest.partition("\x02")
+            if not value or not ended or (head and head[-1] != "\x02"):
+                break
+            return (*around[:number], head, tail, *around[number + 1 :])
+    return around
 
 
 @lru_cache(maxsize=1024)

@@ -73,8 +73,7 @@ class Transactions(Feature):
         """Note what recovery has found, and ask about what is due."""
         self._progress.start()
         if not self._store.read_only:
-            for offset in self.found.over:
-                self._ops.over(offset)
+            self._ops.over(self.found.over)
         self._progress.changed()
         self.checks.start()
 

@@ -137,20 +137,10 @@ class OpenHalves:
 
     def end(self, half: Half, outcome: int) -> None:
         """Let a transaction be over; `outcome` is what its END said."""
-        key = half.key
-        del self.by_offset[half.offset], self.by_key[key]
-        left = self.by_topic[key.topic] - 1
-        if left:
-            self.by_topic[key.topic] = left
-        else:
-            del self.by_topic[key.topic]
-        self._outcomes[key] = outcome
-        self._forget.append(key)
-        if len(self._forget) > REMEMBERED_MAX:
-            self._outcomes.pop(self._forget.popleft(), None)
+        self.end_run([half], [outcome])
 
     def end_run(self, ended: list[Half], outcomes: list[int]) -> None:
-        """Let transactions be over as `end` does, in their order."""
+        """Let transactions be over, in their order."""
         by_offset, by_key, by_topic = self.by_offset, self.by_key, self.by_topic
         for half, outcome in zip(ended, outcomes, strict=True):
             key = half.key

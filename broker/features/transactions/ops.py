@@ -68,20 +68,13 @@ class OpMessages:
         self.pending: list[int] = []  # offsets of the half topic that no op message names yet
         self.written: deque[tuple[int, int]] = deque()  # offset of it, largest one that it names
 
-    def over(self, offset: int, done: Callable[[bool], None] | None = None) -> None:
-        """Have the op message of this turn name a half; see `when_written` for `done`."""
-        self.pending.append(offset)
-        if done is not None:
-            self._answers.append(done)
-        self._schedule()
-
     def when_written(self, done: Callable[[bool], None]) -> None:
         """Call `done(committed)` when what this turn has appended is in the log, or is lost."""
         self._answers.append(done)
         self._schedule()
 
-    def over_run(self, offsets: list[int]) -> None:
-        """Have the op message of this turn name some halves."""
+    def over(self, offsets: Iterable[int]) -> None:
+        """Have the op message of this turn name halves."""
         self.pending += offsets
         self._schedule()
 
