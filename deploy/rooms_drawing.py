@@ -77,8 +77,9 @@ def draw(root: Path) -> str:
         rooms = {each: list(_rows(root, each, layers.get(each, []))) for each in row}
         heights = {each: 2 * PADDING + LINE * (1 + len(rooms[each])) for each in row}
         end = y + max(heights.values())
+        left = (width // COLUMN - len(row)) // 2  # boxes stand under each other: lines pass between
         for number, each in enumerate(row):
-            x = (width - len(row) * COLUMN) / 2 + number * COLUMN + PADDING
+            x = (left + number) * COLUMN + PADDING
             panels[each] = Panel(each, x, y, heights[each], end, rooms[each])
         y = end + GAP
     body = [*_ways(root, panels), *(line for panel in panels.values() for line in _box(panel))]

@@ -103,9 +103,11 @@ def _is_user(file: str) -> bool:
 
 
 def _is_run(module_name: str) -> bool:
-    """Whether some file of the package starts the module as a program, or a document tells how."""
+    """Whether a file of the package starts or imports it by name, or a document tells how."""
     return any(
-        f"-m {module_name}" in content or f'"{module_name}"' in content
+        f"-m {module_name}" in content
+        or f'"{module_name}"' in content
+        or f"from {module_name} import" in content
         for content in (
             text(path)
             for path in committed_files()
