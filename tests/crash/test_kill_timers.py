@@ -48,8 +48,9 @@ class TimedLoad:
                     body = sent.pop(reply.opaque)
                     if body is not None and reply.code == ResponseCode.SUCCESS:
                         self.acknowledged.add(body)
-                        if self.dice.random() < 0.1:
-                            await self._recall(peer, sent, body, reply.ext["recallHandle"])
+                        handle = reply.ext.get("recallHandle")  # None: its time was over
+                        if handle is not None and self.dice.random() < 0.1:
+                            await self._recall(peer, sent, body, handle)
                             continue
                     await self._send(peer, sent)
                     await asyncio.sleep(0.001)
