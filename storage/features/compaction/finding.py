@@ -67,7 +67,7 @@ class Finder:
         kept: list[Pair] = []
         for number, pair in enumerate(pairs):
             keep = self._sound(pair, checked_from, queue_end)
-            if keep == pair.count:
+            if keep == pair.count and not self._may_lack(pairs, number, checked_from):
                 kept.append(pair)
                 continue
             log.warning(
@@ -80,6 +80,19 @@ class Finder:
             kept.append(found_pair(self._files, self._folders, pair.base, self._settings))
             break
         return kept
+
+    def _may_lack(self, pairs: list[Pair], number: int, checked_from: int) -> bool:
+        """Whether a power loss may have taken units, or pairs, between one pair and the next.
+
+        All before `checked_from` was on the disk: a gap there is what rounds have left out.
+        """
+        pair, later = pairs[number], pairs[number + 1 :]
+        follows = bool(later) and later[0].base == pair.base + self._settings.file_bytes
+        if pair.closed and follows:
+            return False
+        reached = max(each.last for each in pairs[: number + 1]) + 1
+        following = next((each.first for each in later if each.count), reached)
+        return max(reached, checked_from) < following
 
     def _sound(self, pair: Pair, checked_from: int, queue_end: int) -> int:
         """Return how many of a pair's units may stay."""
