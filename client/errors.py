@@ -15,6 +15,8 @@ AerobeeError
 └── Unavailable           no answer in time, or no connection: try again later
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from aerobee.remoting.codes import ResponseCode
@@ -42,6 +44,8 @@ NOT_NOW: Final = frozenset(
 )
 """Codes of a broker that did nothing, for reasons of its own; a moment later it may."""
 
+REASONS_TOLD_MAX: Final = 4
+
 
 class ClientError(AerobeeError):
     """Base of what the client library itself raises (MQClientException.java)."""
@@ -59,14 +63,26 @@ class InvalidUse(ClientError):
 
 
 class RouteMissing(ClientError):
-    """No nameserver knows a broker for the topic, and it cannot be created by sending to it."""
+    """No nameserver knows a broker for the topic, and it cannot be created by sending to it.
 
-    def __init__(self, topic: str, namesrv: str) -> None:
-        super().__init__(
-            f"no route to topic {topic!r}: the nameservers {namesrv} name no broker for it; "
-            "create the topic, or let the broker create topics (autoCreateTopicEnable)"
-        )
+    `no_broker` says that no broker at all is registered there: it starts, has stopped, or registers
+    elsewhere. Else the topic has to be created: `aerobee create-topic orders -n 127.0.0.1:9876`.
+    """
+
+    def __init__(self, topic: str, namesrv: str, *, no_broker: bool = False) -> None:
+        if no_broker:
+            why = (
+                f"no broker is registered with the nameservers {namesrv}: none has been started,"
+                " or it registers with others"
+            )
+        else:
+            why = (
+                f"the nameservers {namesrv} name no broker for it; create the topic, or let the"
+                " broker create topics (autoCreateTopicEnable)"
+            )
+        super().__init__(f"no route to topic {topic!r}: {why}")
         self.topic = topic
+        self.no_broker = no_broker
 
 
 class BrokerRefused(ClientError):
@@ -86,14 +102,27 @@ class BrokerRefused(ClientError):
 class SendFailed(ClientError):
     """A message could not be stored, after all the attempts that the settings and the time allow.
 
+        except SendFailed as error:
+            print(error.brokers, error.__cause__)
+
     The message may nevertheless have been stored if an attempt ended without an answer.
-    `brokers` names where it was tried, in order; the last attempt's error is `__cause__`.
+    `brokers` names where it was tried, in order; the last attempt's error is `__cause__`, and the
+    text has the last one of each broker.
     """
 
-    def __init__(self, topic: str, brokers: list[str], elapsed_ms: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        brokers: list[str],
+        elapsed_ms: int,
+        reasons: Mapping[str, Exception] = MappingProxyType({}),
+    ) -> None:
+        why = [f"{broker}: {error}" for broker, error in reasons.items()]
+        if len(why) > REASONS_TOLD_MAX:
+            why[REASONS_TOLD_MAX:] = [f"{len(why) - REASONS_TOLD_MAX} more brokers"]
         super().__init__(
-            f"sending to topic {topic!r} failed {len(brokers)} times in {elapsed_ms} ms "
-            f"(brokers tried: {', '.join(brokers) or 'none'})"
+            f"sending to topic {topic!r} failed {len(brokers)} times in {elapsed_ms} ms"
+            + (f" ({'; '.join(why)})" if why else "")
         )
         self.topic = topic
         self.brokers = brokers

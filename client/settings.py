@@ -73,7 +73,14 @@ class LatencySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How one producer sends (DefaultMQProducer.java)."""
+    """How one producer sends (DefaultMQProducer.java).
+
+        Producer(namesrv="127.0.0.1:9876", settings=ProducerSettings(send_timeout_ms=10_000))
+
+    `retries_max` counts the attempts that a broker may have got. Those that find no connection, or
+    no broker registered, are made again until the time is up, after 50 ms, 100 ... 800; 0 switches
+    that off as well.
+    """
 
     send_timeout_ms: int = 3_000  # for all attempts of one send together
     retries_max: int = 2  # after the first attempt; none for one-way and chosen queues

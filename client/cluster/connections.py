@@ -26,7 +26,8 @@ class Connections:
     """Calls brokers and nameservers by their address, "ip:port", reconnecting as needed.
 
     `on_connected` callbacks get the address and connection of each one that is made, before
-    anything is sent on it and whoever still waits for it.
+    anything is sent on it and whoever still waits for it; `on_not_connected` get the address and
+    the reason where one could not be made.
     """
 
     def __init__(self, settings: ClientSettings, handler: Handler) -> None:
@@ -41,6 +42,12 @@ class Connections:
         self._timeout_ms = settings.api_timeout_ms
         self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=Channel)
         self.on_connected: list[Callable[[str, Connection], None]] = self._pool.on_made
+        self.on_not_connected: list[Callable[[str, BaseException], None]] = self._pool.on_not_made
+
+    @property
+    def closed(self) -> bool:
+        """Whether this side has closed them all."""
+        return self._pool.closed
 
     def open(self, address: str) -> Connection | None:
         """Return the connection to `address` if it is open."""

@@ -72,8 +72,8 @@ class Outages:
         if outage.told:
             outage.told, outage.told_s = False, self._clock()
             lasted_s = outage.told_s - outage.began_s
-            message = "%s works again, after %.1f s and %d failures"
-            self._log.info(message, what, lasted_s, outage.failures)
+            count = "1 failure" if outage.failures == 1 else f"{outage.failures} failures"
+            self._log.info("%s works again, after %.1f s and %s", what, lasted_s, count)
 
     def forget(self, what: str) -> None:
         """Say no more of it: nobody tries it any longer."""

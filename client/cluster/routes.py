@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aerobee.client.cluster.nameservers import Nameservers
+from aerobee.client.cluster.outages import Outages
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.message import MessageQueue
-from aerobee.remoting.bodies import BrokerData, QueueData, TopicRouteData, decode_body
+from aerobee.remoting.bodies import BrokerData, ClusterInfo, QueueData, TopicRouteData, decode_body
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, RequestError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
@@ -67,6 +68,7 @@ class RouteCache:
 
     def __init__(self, nameservers: Nameservers) -> None:
         self.nameservers = nameservers
+        self.outages = Outages(log)
         self.routes: dict[str, TopicRoute] = {}
         self.brokers: dict[str, dict[int, str]] = {}
         self.on_changed: list[Callable[[TopicRoute], None]] = []
@@ -84,7 +86,7 @@ class RouteCache:
         if route is None:
             route = await self.refresh(topic)
         if route is None:
-            raise RouteMissing(topic, str(self.nameservers))
+            raise await self._missing(topic)
         return route
 
     def known(self, topic: str) -> TopicRoute | None:
@@ -99,7 +101,7 @@ class RouteCache:
         """
         route = await self.refresh(topic)
         if route is None:
-            raise RouteMissing(topic, str(self.nameservers))
+            raise await self._missing(topic)
         self.keep(topic)
         return route
 
@@ -119,7 +121,7 @@ class RouteCache:
         if route is None:
             route = await self._assume(topic, create_topic_key, queues)
         if not route.write_queues:
-            raise RouteMissing(topic, str(self.nameservers))
+            raise await self._missing(topic)
         return route
 
     async def refresh(self, topic: str) -> TopicRoute | None:
@@ -145,7 +147,7 @@ class RouteCache:
             some, left = left[:AT_A_TIME], left[AT_A_TIME:]
             answered = await asyncio.gather(*map(self._refresh_or_log, some))
             if left and not any(answered):
-                log.warning("no nameserver answers, %d routes are not refreshed", len(left))
+                log.debug("no nameserver answers, %d routes are not refreshed", len(left))
                 break
         self._forget_brokers()
 
@@ -156,9 +158,10 @@ class RouteCache:
                 self._missed[topic] += 1
             else:
                 self._missed.pop(topic, None)
+        except Unavailable:
+            return False  # it is an outage, and told as one
         except AerobeeError as error:
             log.warning("route refresh failed topic=%s error=%s", topic, error)
-            return not isinstance(error, Unavailable)
         return True
 
     def forget_missing(self, wanted: Collection[str]) -> None:
@@ -233,7 +236,7 @@ class RouteCache:
     async def _assume(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
         data = await self._ask(create_topic_key)
         if data is None:
-            raise RouteMissing(topic, str(self.nameservers))
+            raise await self._missing(topic)
         route = parse_route(topic, data, queues_max=queues)
         known = self.routes.get(topic)
         if known is not None:  # somebody's refresh found the real one meanwhile
@@ -242,10 +245,25 @@ class RouteCache:
         self._keep(route)
         return route
 
-    async def _ask(self, topic: str) -> TopicRouteData | None:
+    async def _missing(self, topic: str) -> RouteMissing:
+        """Return the error for a topic that nobody serves; it says so where there is no broker."""
+        namesrv, code = str(self.nameservers), RequestCode.GET_BROKER_CLUSTER_INFO
+        connections = self.nameservers.connections
         try:
-            return await self.nameservers.ask(lambda each: self._ask_one(each, topic))
+            reply = await self.nameservers.ask(lambda each: connections.request(each, code))
+            no_broker = not decode_body(ClusterInfo, reply.body).broker_addr_table
+        except AerobeeError:  # it has answered once; this is about the words
+            no_broker = False
+        return RouteMissing(topic, namesrv, no_broker=no_broker)
+
+    async def _ask(self, topic: str) -> TopicRouteData | None:
+        looking = f"looking for routes at {self.nameservers}"
+        try:
+            data = await self.nameservers.ask(lambda each: self._ask_one(each, topic))
+            self.outages.over(looking)
+            return data
         except Unavailable as problem:
+            self.outages.failed(looking, problem)
             raise Unavailable(
                 f"no nameserver of {self.nameservers} answered for topic {topic!r}: {problem}"
             ) from problem

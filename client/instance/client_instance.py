@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 
+from aerobee.client.cluster.broker_news import BrokerNews
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.client_id import find_client_id, make_client_id
 from aerobee.client.cluster.connections import Connections
@@ -65,6 +66,7 @@ class ClientInstance:
         self._address_server = nameservers.address_server
         self.routes = RouteCache(nameservers)
         self.routes.on_changed.append(self._route_changed)
+        BrokerNews(self.connections, self.routes)
         self.brokers = Brokers(self.connections, self.routes)
         self.as_stranger = Brokers(Connections(settings, refuse_requests), self.routes)
         self.heartbeats = Heartbeats(

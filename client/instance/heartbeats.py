@@ -13,7 +13,7 @@ from aerobee.client.instance.consumer import Consumer
 from aerobee.remoting.bodies import HeartbeatData, ProducerData, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.headers.heartbeat import HeartbeatRequest, UnregisterClientRequest
 from aerobee.remoting.headers.typed import Header, encode_header
 from aerobee.remoting.msgpack_header import EXT_MSGPACK
@@ -113,6 +113,8 @@ class Heartbeats:
                     await asyncio.wait([greeting])
             else:
                 await self._beaten(address, connection, self._beat(connection))
+        except NotConnected as error:  # which is told by the broker's name, see BrokerNews
+            log.debug("heartbeat failed broker=%s error=%s", address, error)
         except AerobeeError as error:
             log.warning("heartbeat failed broker=%s error=%s", address, error)
         except Exception:  # the other brokers have to hear of us all the same

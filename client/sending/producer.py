@@ -1,20 +1,16 @@
 """A client that sends messages."""
 
-import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
-from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import SendFailed
+from aerobee.client.cluster.outages import Outages
 from aerobee.client.hooks import RecallContext, SendContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
-from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import (
     GROUP_CHARACTERS_MAX,
     TOPIC_CHARACTERS_MAX,
@@ -26,27 +22,26 @@ from aerobee.client.message import (
     check_name,
 )
 from aerobee.client.selectors import QueueSelector
+from aerobee.client.sending.attempts import AttemptLimits, Attempts, sending_to
 from aerobee.client.sending.choice import QueueChoice
 from aerobee.client.sending.due import due
 from aerobee.client.sending.frames import SendHeaders
 from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
+from aerobee.client.sending.queue_finder import QueueFinder
 from aerobee.client.sending.recalls import read_handle, recall
 from aerobee.client.sending.retries import surely_not_stored, worth_retrying
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
-from aerobee.remoting.net.connection import Connection
 
 if TYPE_CHECKING:
     from aerobee.client.traces.hook import TraceHook
 
-log = logging.getLogger(__name__)
-
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
 
-class Producer(Lifetime):
+class Producer(QueueFinder):
     """Sends messages to the brokers of their topics (DefaultMQProducer.java).
 
         async with Producer(namesrv="127.0.0.1:9876") as producer:
@@ -55,8 +50,6 @@ class Producer(Lifetime):
     Many sends may run at the same time (asyncio.gather, tasks): requests of one moment leave in one
     write. Delivery is at least once: a send that failed without an answer may have been stored.
     """
-
-    _role = "producer"
 
     def __init__(
         self,
@@ -81,12 +74,14 @@ class Producer(Lifetime):
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
         self._choice = QueueChoice(self.settings.latency)
+        self._outages: Outages  # of the instance
         self._listed = False  # among the producers that heartbeats mention
 
     async def start(self) -> None:
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
         instance = self._instance = borrow_instance(self._namesrv, self._client)
+        self._outages = instance.routes.outages
         async with self._or_close() as go_on:
             await instance.identify()
             go_on()
@@ -275,14 +270,13 @@ class Producer(Lifetime):
         """
         turns, tolerance = self._choice.turns[outgoing.topic], self._choice.tolerance
         enough = again is surely_not_stored or not self.settings.retry_other_broker_when_not_stored
-        tried: list[str] = []
+        attempts: Attempts | None = None  # of a send that has failed once
         result: SendResult | None = None
-        error: AerobeeError | None = None
         began_s = now_s = monotonic()
-        while len(tried) < tries_max and (not tried or now_s < deadline_s):
-            queue, attempt_s = turns.pick(queues, tried[-1] if tried else None), now_s
-            tried.append(queue.broker_name)
-            context = None
+        while True:
+            queue = turns.pick(queues, None if attempts is None else attempts.brokers[-1])
+            attempt_s = now_s
+            context, failed = None, None
             try:
                 if (connection := self._open(queue)) is None:
                     connection = await self._connect(queue, deadline_s)
@@ -299,25 +293,27 @@ class Producer(Lifetime):
                     context.end(self._hooks, error=failure)
                 if not isinstance(failure, AerobeeError):
                     raise  # cancelled, most often
-                error = failure
+                failed = failure
                 self._choice.failed(queue, failure)
-                if tries_max > 1 and again(failure):
-                    log.warning("send failed: queue=%s error=%s", queue, failure)
-                    now_s = monotonic()
-                    continue
-                if result is None:
-                    raise
-                break
-            if context is not None:
-                context.end(self._hooks, result)
-            if tolerance is not None:
-                tolerance.succeeded(queue.broker_name, monotonic() - attempt_s)
-            if enough or result.status is SendStatus.SEND_OK:
-                return result
+            else:
+                if context is not None:
+                    context.end(self._hooks, result)
+                if tolerance is not None:
+                    tolerance.succeeded(queue.broker_name, monotonic() - attempt_s)
+                if self._outages.lasting:
+                    self._outages.over(sending_to(queue))
+                if enough or result.status is SendStatus.SEND_OK:
+                    return result
+            if attempts is None:
+                limits = AttemptLimits(tries_max, self.settings.retries_max, began_s, deadline_s)
+                attempts = Attempts(outgoing.topic, limits, again, self._outages)
+            if not await attempts.another(queue, failed, queues):
+                if result is not None:
+                    return result
+                attempts.raise_last()
             now_s = monotonic()
-        if result is not None:
-            return result
-        raise SendFailed(outgoing.topic, tried, round((monotonic() - began_s) * 1000)) from error
+            if tries_max > 1 and (route := self._known_route(outgoing.topic)) is not None:
+                queues = route.write_queues  # a broker may be elsewhere by now
 
     def _watched(
         self,
@@ -337,48 +333,3 @@ class Producer(Lifetime):
         except AerobeeError as error:  # they have made of it what cannot be sent
             context.end(self._hooks, error=error)
             raise
-
-    def _open(self, queue: MessageQueue) -> Connection | None:
-        """Return the connection to the queue's master if it is known and open."""
-        instance = self._instance or self._started()
-        address = instance.routes.address(queue.broker_name)
-        return None if address is None else instance.connections.open(address)
-
-    async def _connect(self, queue: MessageQueue, deadline_s: float) -> Connection:
-        """Return the connection to the queue's master, made if need be; raises Unavailable."""
-        instance = self._started()
-        try:
-            async with asyncio.timeout(deadline_s - monotonic()):
-                return await instance.brokers.connect_to_master(queue)
-        except TimeoutError:
-            raise NotConnected(
-                f"{queue.broker_name}: no connection before the send's time was up"
-            ) from None
-
-    def _known_route(self, topic: str) -> TopicRoute | None:
-        """Return the topic's route if this producer has sent to it before."""
-        route = self._started().routes.routes.get(topic)
-        known = route is not None and topic in self._choice.turns and route.write_queues
-        return route if known else None
-
-    async def _route(self, topic: str, deadline_s: float | None = None) -> TopicRoute:
-        """Return the topic's route; a look-up goes on for others that wait when time is up here."""
-        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
-        instance = self._started()
-        left_s = None if deadline_s is None else deadline_s - monotonic()
-        try:
-            async with asyncio.timeout(left_s):
-                route = await instance.routes.for_sending(
-                    topic, self.settings.create_topic_key, self.settings.default_topic_queues
-                )
-        except TimeoutError:
-            raise NotConnected(
-                f"no nameserver told the route of topic {topic!r} before the send's time was up"
-            ) from None
-        instance.routes.keep(topic)
-        self._choice.learn(topic)
-        return route
-
-    def _deadline_s(self, timeout_ms: int | None) -> float:
-        budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        return monotonic() + budget_ms / 1000

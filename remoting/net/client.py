@@ -42,8 +42,9 @@ class ConnectionPool:
 
     `handler` gets the requests that peers send on these connections (40, 220, 307, ...); it may be
     set after construction. `on_made` callbacks get the address and connection of each one that is
-    made, before anybody can send on it; one that raises ends the connection. A connection on which
-    nothing arrived for `limits.idle_timeout_s` seconds, and none of whose calls waits, is closed;
+    made, before anybody can send on it; one that raises ends the connection. `on_not_made` ones get
+    the address and error of each one that could not be made. A connection on which nothing arrived
+    for `limits.idle_timeout_s` seconds, and none of whose calls waits, is closed;
     the next call makes another.
     """
 
@@ -61,6 +62,7 @@ class ConnectionPool:
         self.budget = Budget(self.limits)
         self.connections: dict[str, Connection] = {}
         self.on_made: list[Callable[[str, Connection], None]] = []
+        self.on_not_made: list[Callable[[str, BaseException], None]] = []
         self.closed = False
         self._tls = ClientTls(tls) if tls is not None else None
         self._making: dict[str, SingleFlight[Connection]] = {}
@@ -182,6 +184,8 @@ class ConnectionPool:
         del self._making[address]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("connect failed address=%s error=%s", address, error)
+            for callback in self.on_not_made:
+                callback(address, error)
 
     def _forget(self, address: str, connection: Connection) -> None:
         if self.connections.get(address) is connection:

@@ -127,7 +127,7 @@ async def test_without_an_answer_there_is_no_route(
     addresses.answer = answer
     async with Producer(namesrv=addresses.url) as producer:
         with pytest.raises(Unavailable, match=addresses.url):
-            await producer.send(Message("t", b"x"))
+            await producer.send(Message("t", b"x"), timeout_ms=100)
 
 
 async def test_a_server_that_is_not_there_is_named() -> None:

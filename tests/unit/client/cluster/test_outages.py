@@ -20,16 +20,19 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
+    """One that stands still."""
     return Clock()
 
 
 @pytest.fixture
 def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Outages:
+    """Nothing fails yet."""
     caplog.set_level(logging.INFO)
     return Outages(logging.getLogger("test"), clock)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return the levels and texts of what was logged since the last call."""
     lines = [(record.levelname, record.getMessage()) for record in caplog.records]
     caplog.clear()
     return lines
@@ -38,6 +41,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 def test_it_is_told_when_it_begins_each_half_minute_and_when_it_ends(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A minute of failures is three lines, and one more when it is over."""
     for _ in range(61):
         outages.failed(WHAT, "Connection refused")
         clock.now_s += 1
@@ -57,11 +61,13 @@ def test_it_is_told_when_it_begins_each_half_minute_and_when_it_ends(
 def test_what_does_not_fail_is_not_mentioned(
     outages: Outages, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A success alone is no news."""
     outages.over(WHAT)
     assert told(caplog) == []
 
 
 def test_each_thing_has_its_own_lines(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
+    """Two brokers that fail do not hide each other."""
     outages.failed(WHAT, "x")
     outages.failed("connecting to broker-b", "y")
     outages.over(WHAT)
@@ -72,6 +78,7 @@ def test_each_thing_has_its_own_lines(outages: Outages, caplog: pytest.LogCaptur
 def test_what_comes_and_goes_is_told_twice_in_half_a_minute(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A peer that accepts and closes all the time fills no log."""
     for _ in range(290):  # 29 s
         outages.failed(WHAT, "closed by the peer")
         clock.now_s += 0.1
@@ -82,6 +89,7 @@ def test_what_comes_and_goes_is_told_twice_in_half_a_minute(
 def test_one_that_begins_again_soon_and_lasts_is_told_later(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """After the half minute, and its end as well."""
     outages.failed(WHAT, "x")
     outages.over(WHAT)
     told(caplog)
@@ -96,6 +104,7 @@ def test_one_that_begins_again_soon_and_lasts_is_told_later(
 def test_what_nobody_tries_any_longer_is_forgotten(
     outages: Outages, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It is not said to work again."""
     outages.failed(WHAT, "x")
     outages.forget(WHAT)
     told(caplog)
@@ -105,6 +114,7 @@ def test_what_nobody_tries_any_longer_is_forgotten(
 
 
 def test_names_that_come_and_go_take_no_memory(outages: Outages) -> None:
+    """What began first is forgotten."""
     for number in range(3 * THINGS_MAX):
         outages.failed(f"connecting to broker-{number}", "x")
     assert len(outages.lasting) == THINGS_MAX

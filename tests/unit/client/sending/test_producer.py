@@ -390,4 +390,4 @@ async def test_nobody_there_is_unavailable(cluster: FakeCluster) -> None:
         await broker.stop()
     async with Producer(namesrv=addresses) as producer:
         with pytest.raises(Unavailable, match=r"no nameserver of .* answered"):
-            await producer.send(Message("t", b"x"))
+            await producer.send(Message("t", b"x"), timeout_ms=100)
