@@ -35,6 +35,7 @@ from aerobee.client.hooks import (
     SendContext,
     SendHook,
 )
+from aerobee.client.instance.stopping import run
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.plain.pull_consumer import PullConsumer
 from aerobee.client.plain.traces import MessageTraces, read_traces
@@ -143,4 +144,5 @@ __all__ = [
     "is_request",
     "read_traces",
     "reply_to",
+    "run",
 ]

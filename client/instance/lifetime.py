@@ -26,6 +26,12 @@ class Lifetime(ABC):
     _leaving = False
     _ended: asyncio.Future[None] | None = None  # done when the close that is under way is
     _closed = 0  # how many times: tells a start from the next one, on an instance that is shared
+    _over: asyncio.Event | None = None  # set at the end of the next close, where somebody waits
+
+    @property
+    def consumes(self) -> bool:
+        """Whether this is a consumer of whatever kind."""
+        return self._role == "consumer"
 
     @abstractmethod
     async def start(self) -> None:
@@ -48,6 +54,14 @@ class Lifetime(ABC):
     ) -> None:
         """Close."""
         await self.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until somebody has closed this client; at once where it is not started."""
+        if self._instance is None:
+            return
+        if self._over is None:
+            self._over = asyncio.Event()
+        await self._over.wait()
 
     async def find(
         self,
@@ -116,6 +130,9 @@ class Lifetime(ABC):
             self._instance, self._leaving, self._ended = None, False, None
             self._closed += 1
             ended.set_result(None)
+            if self._over is not None:
+                self._over.set()
+                self._over = None
 
     def _check_not_started(self) -> None:
         """Raise InvalidUse for a second start."""

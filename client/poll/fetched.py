@@ -35,6 +35,8 @@ class FetchedMessages:
         self._named: dict[ProcessQueue, int] = {}
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
+        self._ends = False  # nothing more is handed out; what is, may be consumed
+        self._quiet = asyncio.Event()  # it is, and who handed it back asks for more
 
     def add(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Let a batch wait for `take_batch` or `take_one`."""
@@ -65,7 +67,7 @@ class FetchedMessages:
     async def take_one(self) -> ReceivedMessage | None:
         """Hand out the next message, however long it takes; None after `close`."""
         while not await self._available(None):
-            if self._closed:
+            if self._closed or self._ends:
                 return None
         process, messages = self._batches[0]
         message = messages[0]
@@ -130,6 +132,28 @@ class FetchedMessages:
         self.forget_handed()
         self._wake()
 
+    def end(self) -> None:
+        """Hand out nothing more: who iterates comes to the end, who polls waits in vain."""
+        self._ends = True
+        self._wake()
+
+    async def wait_quiet(self) -> None:
+        """Wait, after `end`, until all is consumed, and somebody asks in vain for more."""
+        await self._quiet.wait()
+
+    def forget_working(self) -> None:
+        """What a task still works on is not consumed; what one had that has ended is."""
+        for process, handed in self._handed.items():
+            for each in handed:
+                if each.taker is not None and each.taker.done():
+                    self._done(process, each.message)
+        self.forget_handed()
+
+    @property
+    def handed(self) -> int:
+        """How many messages are handed out and not consumed."""
+        return sum(map(len, self._handed.values()))
+
     # --- how far a queue is ---
 
     def name(self, process: ProcessQueue, offset: int) -> None:
@@ -164,7 +188,11 @@ class FetchedMessages:
 
     async def _available(self, seconds: float | None) -> bool:
         self._leave_out_dropped()
-        if not self._batches and not self._closed and (seconds is None or seconds > 0):
+        idle = self._ends or not self._batches
+        if self._ends and not self._handed:
+            self._quiet.set()
+        lasts = not self._ends if seconds is None else seconds > 0
+        if idle and lasts and not self._closed:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -173,7 +201,7 @@ class FetchedMessages:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
             self._leave_out_dropped()
-        return bool(self._batches) and not self._closed
+        return bool(self._batches) and not (self._closed or self._ends)
 
     def _leave_out_dropped(self) -> None:
         """Forget batches of queues that were lost since they came."""

@@ -3,24 +3,26 @@
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.group_member import GroupMember, MessageModel
+from aerobee.client.group.group_member import MessageModel
 from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, StartingPoint
 from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance import stopping
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import claim_group, return_instance
 from aerobee.client.message import MessageQueue
+from aerobee.client.poll.polling import PollingMember
 from aerobee.client.poll.queues import LiteQueues
+from aerobee.client.poll.serving import serve
 from aerobee.client.poll.topic_watch import TopicWatch
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.statistics import ConsumeStatistics
-from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.bodies import ConsumerRunningInfo
@@ -31,7 +33,7 @@ from aerobee.remoting.words import CONSUME_ACTIVELY
 log = logging.getLogger(__name__)
 
 
-class LitePullConsumer(GroupMember):
+class LitePullConsumer(PollingMember):
     """Fetches ahead and hands out batches when asked (DefaultLitePullConsumer.java).
 
         consumer = LitePullConsumer("reports", namesrv="127.0.0.1:9876")
@@ -195,99 +197,31 @@ class LitePullConsumer(GroupMember):
             self._queues.fetched.forget_handed()
             await self._close_once(self._leave)
 
-    # --- reading ---
+    async def run(self, work: Callable[[Self], Coroutine[Any, Any, object]]) -> None:
+        """Start, do `work` until SIGINT or SIGTERM, close, and return.
 
-    async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
-        """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
+            async def work(consumer: LitePullConsumer) -> None:
+                async for message in consumer:
+                    print(message.body)
 
-        The batch before it now counts as consumed. Tasks that poll side by side get different
-        batches, and each counts its own, or those of tasks that have ended. Messages of queues that
-        were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
+            asyncio.run(consumer.run(work))
+
+        At the signal nothing more is handed out: `async for` comes to its end, and a `poll` that is
+        waiting is cancelled once all that was polled counts as consumed. What it is working on it
+        may finish, for up to `LitePullSettings.handover_timeout_ms` (10 s); what takes longer is
+        cancelled, and comes again. A second signal ends the process at once. Where `work` returns
+        by itself, the consumer is closed; what it raises, this raises, and what was handed out
+        last comes again. It serves one consumer; `asyncio.gather` of several works, too.
         """
-        self._started()
-        self._queues.fetched.asks_again()
-        timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
-        batch = await self._queues.fetched.take_batch(timeout_ms / 1000)
-        if batch:
-            self._hooks.handed_out(self.group, batch[0].queue, batch)
-        return batch
+        with stopping.stop_signals() as stop:
+            try:
+                if await stopping.unless(stop, self.start()):
+                    await serve(self._work_on(work), self._queues.fetched, self.settings, stop)
+            finally:
+                await self.close()  # after an error what was handed out last is not consumed
 
-    def __aiter__(self) -> Self:
-        """Iterate over the messages, one by one, until the consumer is closed."""
-        return self
-
-    async def __anext__(self) -> ReceivedMessage:
-        """Return the next message; the one before it now counts as consumed."""
-        if self._instance is None or self._leaving:
-            raise StopAsyncIteration
-        self._queues.fetched.asks_again()
-        message = await self._queues.fetched.take_one()
-        if message is None:
-            raise StopAsyncIteration
-        self._hooks.handed_out(self.group, message.queue, [message])
-        return message
-
-    async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on with `queue` at `offset`; what was fetched before is discarded.
-
-        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
-        has; Unavailable, BrokerRefused.
-        """
-        self._read(queue)
-        oldest = await self._queues.offsets.oldest(queue)
-        newest = await self._queues.offsets.newest(queue)
-        if not oldest <= offset <= newest:
-            raise InvalidUse(
-                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
-            )
-        self._queues.restart(queue, offset)
-
-    async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that the broker has."""
-        self._read(queue)
-        self._queues.restart(queue, await self._queues.offsets.oldest(queue))
-
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that arrives."""
-        self._read(queue)
-        self._queues.restart(queue, await self._queues.offsets.newest(queue))
-
-    def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetch nothing more of these queues until `resume`, or until they are lost."""
-        self._started()
-        self._queues.paused.update(queues)
-
-    def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetch these queues again, at the latest a second from now."""
-        self._started()
-        self._queues.paused.difference_update(queues)
-
-    # --- offsets ---
-
-    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store offsets in the brokers and wait for their answers.
-
-        Without `offsets`: what was handed out counts as consumed, and every queue's offset is
-        stored. With: these (each the offset of the next message to consume), for assigned queues;
-        auto-commit leaves such an offset alone, be it ahead or behind, until a message at it or
-        past it counts as consumed, or the queue is sought. Raises InvalidUse, Unavailable,
-        BrokerRefused.
-        """
-        self._started()
-        await self._queues.commit(offsets)
-
-    async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the group's committed offset as the broker has it; None if it has none."""
-        instance = self._started()
-        if self.ownership is None or self._broadcasts or queue in self.ownership.queues:
-            return await self._queues.offsets.committed(queue)
-        timeout_ms = self._client.offset_timeout_ms
-        return await GroupOffsets(instance.as_stranger, self.group, timeout_ms).committed(queue)
-
-    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
-        self._started()
-        return await self._queues.offsets.at_time(queue, timestamp_ms)
+    async def _work_on(self, work: Callable[[Self], Coroutine[Any, Any, object]]) -> None:
+        await work(self)
 
     # --- looking in ---
 
@@ -340,10 +274,6 @@ class LitePullConsumer(GroupMember):
             await self._queues.offsets.commit_or_log(queue, offsets[queue])
 
     # --- within ---
-
-    def _read(self, queue: MessageQueue) -> None:
-        self._started()
-        self._queues.of(queue)
 
     def _wanted_of(self, topic: str) -> Subscription:
         return self._subscriptions.get(topic) or self._given_topics[topic]

@@ -1,6 +1,8 @@
 """A consumer that fetches by itself and hands each message to an async function."""
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.handlers import Handler, HandlerThreads, as_handler
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
+from aerobee.client.instance import stopping
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import return_instance
 from aerobee.client.message import MessageQueue
@@ -24,6 +27,8 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
+
+log = logging.getLogger(__name__)
 
 
 class PushStatistics(NamedTuple):
@@ -165,6 +170,18 @@ class PushConsumer(GroupMember):
             await self._check_subscriptions(instance, go_on)
             await instance.add_consumer(self)
 
+    async def run(self) -> None:
+        """Start, serve until SIGINT or SIGTERM, close, and return.
+
+            asyncio.run(consumer.run())
+
+        Running handlers end first, for up to `PushSettings.handover_timeout_ms`, and all that was
+        handled is committed: after a restart nothing comes twice. A second signal ends the process
+        at once. `run(consumer, another)` of aerobee.client serves several, and says more. Raises
+        what `start` raises.
+        """
+        await stopping.run(self)
+
     def _consume(self, instance: ClientInstance) -> None:
         """Make ready to work on queues, before the first one is ours."""
         self._offsets = self._offset_store(instance.brokers, self.settings.offsets_folder)
@@ -194,7 +211,24 @@ class PushConsumer(GroupMember):
             last.callback(self._threads.close)
             if self._consumption is not None:
                 last.push_async_callback(self._consumption.close)
+            last.callback(self._tell_of_running().cancel)
             await self._leave_group(instance)
+
+    def _tell_of_running(self) -> asyncio.TimerHandle:
+        """Say what a close waits for, should that take a moment; it is cancelled when it ends."""
+
+        def tell() -> None:
+            running = self.statistics().handlers.running
+            if running:
+                log.warning(
+                    "waiting up to %g s for %d handler%s, then closing group=%s",
+                    self.settings.handover_timeout_ms / 1000,
+                    running,
+                    "" if running == 1 else "s",
+                    self.group,
+                )
+
+        return asyncio.get_running_loop().call_later(stopping.TOLD_AFTER_S, tell)
 
     def suspend(self) -> None:
         """Pull nothing more until `resume`; what is fetched is still handled."""

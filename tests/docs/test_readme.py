@@ -43,6 +43,19 @@ def run_block(code: str, home: tuple[Path, str]) -> str:
     return done.stdout
 
 
+def serve_block(code: str, home: tuple[Path, str]) -> str:
+    """Run an example that serves until it is told to end; return the first line it prints."""
+    folder, namesrv = home
+    program = [sys.executable, "-c", code.replace("127.0.0.1:9876", namesrv)]
+    environment = os.environ | {"HOME": str(folder)}
+    with subprocess.Popen(program, stdout=-1, text=True, cwd=folder, env=environment) as child:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        child.terminate()
+    assert child.returncode == 0
+    return line
+
+
 @pytest.mark.timeout(4 * TIMEOUT_S)
 def test_the_examples_run_in_their_order(home: tuple[Path, str]) -> None:
     """The first message, the service that handles it, and the query that finds it."""
@@ -50,7 +63,7 @@ def test_the_examples_run_in_their_order(home: tuple[Path, str]) -> None:
     printed = run_block(hello, home)
     assert "stored in queue" in printed
     assert "got hello with tag en" in printed
-    assert "hello" in run_block(service, home)
+    assert "hello" in serve_block(service, home)
     table = run_block(query, home)
     assert re.search(r"\|\s*greetings\s*\|\s*en\s*\|\s*1\s*\|", table)
     assert re.search(r"\|\s*hello\s*\|", table)

@@ -15,6 +15,7 @@ FOLDERS: Final = ("adversity", "cli", "crash", "docs", "spark", "testing", "unit
 FILES: Final = (  # of other folders, those that start processes or wait for clocks
     "unit/benchmarks/test_loadgen.py",
     "unit/broker/cluster/test_with_nameservers.py",
+    "unit/client/instance/test_stopping.py",
     "unit/client/push/test_consumer_crash.py",
     "unit/client/test_features_of_brokers.py",
     "unit/client/test_real_broker.py",

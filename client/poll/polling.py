@@ -1,0 +1,121 @@
+"""What a program does with the queues that it reads: poll, iterate, seek, pause, commit."""
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from aerobee.client.errors import InvalidUse
+from aerobee.client.group.group_member import GroupMember
+from aerobee.client.group.offsets import GroupOffsets
+from aerobee.client.hooks import Hooks
+from aerobee.client.message import MessageQueue
+from aerobee.client.poll.queues import LiteQueues
+from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import LitePullSettings
+
+
+class PollingMember(GroupMember):
+    """A consumer that is asked for its messages; which queues it reads is said elsewhere."""
+
+    settings: LitePullSettings
+    _queues: LiteQueues  # from the start on
+    _hooks: Hooks
+
+    # --- reading ---
+
+    async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
+        """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
+
+        The batch before it now counts as consumed. Tasks that poll side by side get different
+        batches, and each counts its own, or those of tasks that have ended. Messages of queues that
+        were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
+        """
+        self._started()
+        self._queues.fetched.asks_again()
+        timeout_ms = self.settings.poll_timeout_ms if timeout_ms is None else timeout_ms
+        batch = await self._queues.fetched.take_batch(timeout_ms / 1000)
+        if batch:
+            self._hooks.handed_out(self.group, batch[0].queue, batch)
+        return batch
+
+    def __aiter__(self) -> Self:
+        """Iterate over the messages, one by one, until the consumer is closed."""
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """Return the next message; the one before it now counts as consumed."""
+        if self._instance is None or self._leaving:
+            raise StopAsyncIteration
+        self._queues.fetched.asks_again()
+        message = await self._queues.fetched.take_one()
+        if message is None:
+            raise StopAsyncIteration
+        self._hooks.handed_out(self.group, message.queue, [message])
+        return message
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on with `queue` at `offset`; what was fetched before is discarded.
+
+        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
+        has; Unavailable, BrokerRefused.
+        """
+        self._read(queue)
+        oldest = await self._queues.offsets.oldest(queue)
+        newest = await self._queues.offsets.newest(queue)
+        if not oldest <= offset <= newest:
+            raise InvalidUse(
+                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
+            )
+        self._queues.restart(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that the broker has."""
+        self._read(queue)
+        self._queues.restart(queue, await self._queues.offsets.oldest(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that arrives."""
+        self._read(queue)
+        self._queues.restart(queue, await self._queues.offsets.newest(queue))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch nothing more of these queues until `resume`, or until they are lost."""
+        self._started()
+        self._queues.paused.update(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetch these queues again, at the latest a second from now."""
+        self._started()
+        self._queues.paused.difference_update(queues)
+
+    # --- offsets ---
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Store offsets in the brokers and wait for their answers.
+
+        Without `offsets`: what was handed out counts as consumed, and every queue's offset is
+        stored. With: these (each the offset of the next message to consume), for assigned queues;
+        auto-commit leaves such an offset alone, be it ahead or behind, until a message at it or
+        past it counts as consumed, or the queue is sought. Raises InvalidUse, Unavailable,
+        BrokerRefused.
+        """
+        self._started()
+        await self._queues.commit(offsets)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's committed offset as the broker has it; None if it has none."""
+        instance = self._started()
+        if self.ownership is None or self._broadcasts or queue in self.ownership.queues:
+            return await self._queues.offsets.committed(queue)
+        timeout_ms = self._client.offset_timeout_ms
+        return await GroupOffsets(instance.as_stranger, self.group, timeout_ms).committed(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
+        self._started()
+        return await self._queues.offsets.at_time(queue, timestamp_ms)
+
+    # --- within ---
+
+    def _read(self, queue: MessageQueue) -> None:
+        self._started()
+        self._queues.of(queue)
