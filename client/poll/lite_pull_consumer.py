@@ -223,6 +223,33 @@ class LitePullConsumer(PollingMember):
     async def _work_on(self, work: Callable[[Self], Coroutine[Any, Any, object]]) -> None:
         await work(self)
 
+    # --- where to read on ---
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on with `queue` at `offset`; what was fetched before is discarded.
+
+        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
+        has; Unavailable, BrokerRefused.
+        """
+        self._read(queue)
+        oldest = await self._queues.offsets.oldest(queue)
+        newest = await self._queues.offsets.newest(queue)
+        if not oldest <= offset <= newest:
+            raise InvalidUse(
+                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
+            )
+        self._queues.restart(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message that the broker has."""
+        self._read(queue)
+        self._queues.restart(queue, await self._queues.offsets.oldest(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that arrives."""
+        self._read(queue)
+        self._queues.restart(queue, await self._queues.offsets.newest(queue))
+
     # --- looking in ---
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
@@ -274,6 +301,10 @@ class LitePullConsumer(PollingMember):
             await self._queues.offsets.commit_or_log(queue, offsets[queue])
 
     # --- within ---
+
+    def _read(self, queue: MessageQueue) -> None:
+        self._started()
+        self._queues.of(queue)
 
     def _wanted_of(self, topic: str) -> Subscription:
         return self._subscriptions.get(topic) or self._given_topics[topic]

@@ -1,9 +1,8 @@
-"""What a program does with the queues that it reads: poll, iterate, seek, pause, commit."""
+"""What a program does with the queues that it reads: poll, iterate, pause, commit."""
 
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from aerobee.client.errors import InvalidUse
 from aerobee.client.group.group_member import GroupMember
 from aerobee.client.group.offsets import GroupOffsets
 from aerobee.client.hooks import Hooks
@@ -52,31 +51,6 @@ class PollingMember(GroupMember):
         self._hooks.handed_out(self.group, message.queue, [message])
         return message
 
-    async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on with `queue` at `offset`; what was fetched before is discarded.
-
-        Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
-        has; Unavailable, BrokerRefused.
-        """
-        self._read(queue)
-        oldest = await self._queues.offsets.oldest(queue)
-        newest = await self._queues.offsets.newest(queue)
-        if not oldest <= offset <= newest:
-            raise InvalidUse(
-                f"cannot seek {queue} to offset {offset}: the broker has {oldest} to {newest}"
-            )
-        self._queues.restart(queue, offset)
-
-    async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message that the broker has."""
-        self._read(queue)
-        self._queues.restart(queue, await self._queues.offsets.oldest(queue))
-
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message that arrives."""
-        self._read(queue)
-        self._queues.restart(queue, await self._queues.offsets.newest(queue))
-
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Fetch nothing more of these queues until `resume`, or until they are lost."""
         self._started()
@@ -113,9 +87,3 @@ class PollingMember(GroupMember):
         """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
         self._started()
         return await self._queues.offsets.at_time(queue, timestamp_ms)
-
-    # --- within ---
-
-    def _read(self, queue: MessageQueue) -> None:
-        self._started()
-        self._queues.of(queue)
