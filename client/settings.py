@@ -165,6 +165,7 @@ class PushSettings:
     send_back_timeout_ms: int = 5_000
     redeliver_delay_ms: int = 5_000  # until a message that no broker took is handled here again
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its handlers
+    start_timeout_ms: int | None = None  # then a start without an answer fails; None: it tries on
     client_rebalance: bool = True  # False: brokers share the queues, except of ordered consumption
     commit: str = "interval"
     suspend_ms: int = 1_000  # suspendCurrentQueueTimeMillis: an ordered queue after a failure
@@ -179,6 +180,7 @@ class PushSettings:
         if self.commit not in ("interval", "each"):
             raise ValueError(f"commit={self.commit!r}: allowed are interval, each")
         _check_range("concurrency", self.concurrency, 1_000)
+        _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
         _check_range("batch", self.batch, 1_024)
         _check_range("pull.batch_messages", self.pull.batch_messages, 1_024)
 
@@ -193,12 +195,16 @@ class LitePullSettings:
     fetched_messages_max: int = 10_000  # pullThresholdForAll: fetched and not yet polled
     fetched_bytes_max: int = 256 * 1024 * 1024  # of their unpacked bodies, of all queues together
     handover_timeout_ms: int = 10_000  # how long a queue that is given up waits for its batch
+    start_timeout_ms: int | None = None  # then a start without an answer fails; None: it tries on
     offsets_folder: str = ""  # of broadcasting: empty for ~/.rocketmq_offsets, as RocketMQ's
     pull: PullSettings = field(
         default_factory=lambda: PullSettings(
             batch_messages=10, batch_bytes=2**31 - 1, suspend_ms=20_000
         )
     )
+
+    def __post_init__(self) -> None:
+        _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,17 @@
 """What every kind of consumer has in common: its group, its subscriptions and its instance."""
 
+import asyncio
+import contextlib
 import enum
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.errors import BrokerRefused
+from aerobee.client.errors import BrokerRefused, InvalidUse, Unavailable
 from aerobee.client.group.local_offsets import LocalOffsets
 from aerobee.client.group.locks import GroupLocks
 from aerobee.client.group.member import Membership
@@ -150,7 +152,7 @@ class GroupMember(Lifetime):
         timeout_ms = self._client.offset_timeout_ms
         if self._broadcasts:
             return LocalOffsets(self._member.instance, self.group, timeout_ms, folder)
-        return GroupOffsets(brokers, self.group, timeout_ms)
+        return GroupOffsets(brokers, self.group, timeout_ms, brokers.routes.outages)
 
     async def _check_subscriptions(
         self, instance: ClientInstance, go_on: Callable[[], None]
@@ -184,6 +186,31 @@ class GroupMember(Lifetime):
         else:
             await instance.add_consumer(self)
         then()
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self, timeout_ms: int | None) -> AsyncIterator[None]:
+        """Let a start end with an answer of the cluster, or raise Unavailable; None: as it comes.
+
+        Raises InvalidUse for a time that is none.
+        """
+        if timeout_ms is None:
+            yield
+            return
+        if timeout_ms <= 0:
+            raise InvalidUse(f"timeout_ms={timeout_ms}: it must be at least 1, or None")
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                yield
+                if self.ownership is not None:
+                    await self.ownership.reach.wait()
+        except TimeoutError:
+            reasons = self._instance.unrouted if self._instance is not None else {}
+            known = next((str(reasons[topic]) for topic in self.topics() if topic in reasons), "")
+            why = self.ownership.reach.why() if self.ownership is not None else ""
+            raise Unavailable(
+                f"group {self.group!r} cannot consume after {timeout_ms} ms:"
+                f" {why or known or 'no answer of the cluster of ' + ';'.join(self._namesrv)}"
+            ) from None
 
     def _give_up_topic(self, topic: str) -> None:
         """Want a topic no longer: its queues go to the other members, brokers are told."""

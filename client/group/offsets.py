@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
+from aerobee.client.cluster.outages import Outages
 from aerobee.client.cluster.queue_offsets import BrokerCalls, QueueOffsets
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.trouble import consuming_from
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError
@@ -74,9 +76,12 @@ class GroupOffsets(QueueOffsets):
     gets no answer, those that wait for it fail with it: a silent broker costs one time-out.
     """
 
-    def __init__(self, brokers: BrokerCalls, group: str, timeout_ms: int) -> None:
+    def __init__(
+        self, brokers: BrokerCalls, group: str, timeout_ms: int, outages: Outages | None = None
+    ) -> None:
         super().__init__(brokers, timeout_ms)
         self.group = group
+        self._outages = outages or Outages(log)
         self._numbers = itertools.count(1)  # of commits, in the order in which they were asked for
         self._latest: dict[MessageQueue, int] = {}  # the number of each queue's last one
         self._carried: dict[MessageQueue, int] = {}  # offsets that only pulls have told since
@@ -130,7 +135,11 @@ class GroupOffsets(QueueOffsets):
         try:
             await self._store(queue, offset, number, awaited=awaited)
         except AerobeeError as error:
-            log.warning("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+            log.debug("commit failed group=%s queue=%s error=%s", self.group, queue, error)
+            self._outages.failed(consuming_from(queue.broker_name, self.group), error)
+        else:
+            if self._outages.lasting:
+                self._outages.over(consuming_from(queue.broker_name, self.group))
 
     async def _store(
         self, queue: MessageQueue, offset: int, number: int, *, awaited: bool = False

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from aerobee.client.errors import BrokerRefused, RouteMissing
 from aerobee.client.group.locks import GroupLocks
 from aerobee.client.group.member import Membership
+from aerobee.client.group.reach import Reach
 from aerobee.client.group.shares import ShareFinder, TopicShare
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
@@ -73,6 +74,7 @@ class Ownership:
         self._work = work
         self._locks = locks
         self._idle_max_s = idle_max_ms / 1000
+        self.reach = Reach(member.group, member.instance.routes.outages)
         self._queues: dict[MessageQueue, ProcessQueue] = {}
         self._ending: dict[MessageQueue, ProcessQueue] = {}
         self._shares: dict[str, TopicShare] = {}
@@ -104,7 +106,9 @@ class Ownership:
         """
         for topic in self._shares.keys() - self._subscriptions.keys():
             del self._shares[topic]
-        return all(await asyncio.gather(*map(self._plan, list(self._subscriptions))))
+        planned = all(await asyncio.gather(*map(self._plan, list(self._subscriptions))))
+        self.reach.judge(self._subscriptions)
+        return planned
 
     def release(self) -> None:
         """Begin to give up the queues that the plan gives to others.
@@ -189,13 +193,12 @@ class Ownership:
     async def _plan(self, topic: str) -> bool:
         try:
             share = await self._share_finder.find(topic)
-        except RouteMissing as error:
-            if topic.startswith(RETRY_PREFIX):
-                return True  # the first message that is sent back creates it
-            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
-            return False
         except AerobeeError as error:
-            log.warning("share unknown group=%s topic=%s error=%s", self._group, topic, error)
+            if isinstance(error, RouteMissing) and topic.startswith(RETRY_PREFIX):
+                self.reach.shared(topic)
+                return True  # the first message that is sent back creates it
+            owned = any(queue.topic == topic for queue in self._queues)
+            self.reach.not_shared(topic, error, owned=owned)
             return False
         except Exception:
             log.exception(
@@ -205,6 +208,7 @@ class Ownership:
                 topic,
             )
             return False
+        self.reach.shared(topic)
         before = self._shares.get(topic)
         self._shares[topic] = share
         if share.mine != (before.mine if before is not None else set()):
@@ -309,7 +313,7 @@ class Ownership:
         try:
             start = await self._start(queue)
         except AerobeeError as error:
-            log.warning("queue not taken group=%s queue=%s error=%s", self._group, queue, error)
+            self.reach.not_taken(queue, error)
             self._instance.rebalancing.later()
         except Exception:
             log.exception("queue not taken group=%s queue=%s", self._group, queue)
@@ -318,6 +322,7 @@ class Ownership:
             if start is None or not self._wanted(queue):
                 await self._give_up([queue])  # the broker may have made it ours in the meantime
             else:
+                self.reach.taken(queue)
                 process = self._queues[queue] = ProcessQueue(start)
                 self._changed.add(queue.topic)
                 log.info("queue taken group=%s queue=%s offset=%d", self._group, queue, start)

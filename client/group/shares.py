@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import BrokerRefused, ClientError, RouteMissing
+from aerobee.client.errors import BrokerRefused, ClientError
 from aerobee.client.group.member import Membership
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.message import MessageQueue
@@ -19,6 +19,10 @@ class TopicShare(NamedTuple):
     queues: list[MessageQueue]
     client_ids: list[str]
     mine: set[MessageQueue]
+
+
+class RouteAwaited(ClientError):
+    """The topic's route is being asked for; what becomes of that is not known yet."""
 
 
 class ShareFinder:
@@ -38,13 +42,14 @@ class ShareFinder:
     async def find(self, topic: str) -> TopicShare:
         """Return this member's share of one topic.
 
-        Raises RouteMissing, BrokerRefused, Unavailable, ClientError where there is nothing to
-        share or nobody to share with, and what the user's strategy raises: then nothing changes.
+        Raises RouteMissing for a topic that does not exist, RouteAwaited, BrokerRefused,
+        Unavailable, ClientError where there is nothing to share or nobody to share with, and what
+        the user's strategy raises: then nothing changes.
         """
         route = self._instance.routes.known(topic)
         if route is None:  # a round waits for no nameserver: other topics have to be shared
             self._instance.look_for(topic)
-            raise RouteMissing(topic, str(self._instance.routes.nameservers))
+            raise self._instance.unrouted.get(topic) or RouteAwaited(f"route of topic {topic!r}")
         queues = list(route.read_queues)
         if self._member.broadcasting:
             return TopicShare(queues, [], set(queues))

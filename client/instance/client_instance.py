@@ -22,7 +22,7 @@ from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.headers.heartbeat import ConsumerListRequest
 from aerobee.remoting.net.client import refuse_requests
 from aerobee.remoting.net.routes import Dispatcher
@@ -54,6 +54,7 @@ class ClientInstance:
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member
         self._namesrv = namesrv[0]
         self._identifying: SingleFlight[None] | None = None
+        self.unrouted: dict[str, AerobeeError] = {}  # subscribed topics, and why they have no route
         self._persisting: set[str] = set()  # groups whose offsets are on their way
         self._look: asyncio.TimerHandle | None = None  # at routes, because of a change
         self._looked_s = -math.inf  # when that was done last
@@ -169,7 +170,15 @@ class ClientInstance:
 
     def look_for(self, topic: str) -> None:
         """Ask for the route of a topic without waiting for it; it is shared when it is there."""
-        self._tasks.start(self.routes.refresh_all([topic]), f"route of {topic}")
+        self._tasks.start(self._find_route(topic), f"route of {topic}")
+
+    async def _find_route(self, topic: str) -> None:
+        try:
+            await self.routes.get(topic)
+        except AerobeeError as error:
+            self.unrouted[topic] = error
+        else:
+            self.unrouted.pop(topic, None)
 
     async def members(self, group: str, route: TopicRoute) -> list[str]:
         """Return the client ids that share the group's queues, in the words of a broker.
@@ -261,6 +270,7 @@ class ClientInstance:
 
     async def _refresh_routes(self) -> None:
         wanted = self._subscribed() | self.checkers.topics()
+        self.unrouted = {topic: why for topic, why in self.unrouted.items() if topic in wanted}
         await self.routes.refresh_all(sorted(wanted | self.routes.kept))
         self.routes.forget_missing(wanted)
 

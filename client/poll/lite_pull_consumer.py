@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.group.group_member import MessageModel
-from aerobee.client.group.offsets import ConsumeFrom, GroupOffsets, StartingPoint
+from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
@@ -138,12 +138,16 @@ class LitePullConsumer(PollingMember):
 
     # --- life ---
 
-    async def start(self) -> None:
+    async def start(self, timeout_ms: int | None = None) -> None:
         """Connect; with subscriptions, join the group.
 
-        Raises InvalidUse when started already, BrokerRefused for a bad SQL92 expression; after an
-        `assign`, what that raises.
+        A cluster that cannot be reached raises nothing: it is tried again until it can, and the log
+        says so once, each half minute, and when it is over. With `timeout_ms`, or
+        `LitePullSettings.start_timeout_ms`, it raises Unavailable after so long; a topic that does
+        not exist yet is no reason. Raises InvalidUse when started already, BrokerRefused for a bad
+        SQL92 expression; after an `assign`, what that raises.
         """
+        timeout_ms = self.settings.start_timeout_ms if timeout_ms is None else timeout_ms
         instance = self._borrow_instance()
         if self._client.enable_trace:
             from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
@@ -161,7 +165,7 @@ class LitePullConsumer(PollingMember):
             self._tasks.every(interval_ms, self._queues.commit_all, "auto-commit")
         if self._subscriptions:
             self._share_queues(instance)
-        async with self._or_close() as go_on:
+        async with self._or_close() as go_on, self._in_time(timeout_ms):
             await self._check_subscriptions(instance, go_on)
             await self._watch.start(instance)
             go_on()
@@ -313,8 +317,7 @@ class LitePullConsumer(PollingMember):
         """Read as a member from now on: brokers answer for a queue when its owner has let go."""
         queues = self._queues
         if not self._broadcasts:
-            timeout_ms = self._client.offset_timeout_ms
-            queues.offsets = GroupOffsets(instance.brokers, self.group, timeout_ms)
+            queues.offsets = self._offset_store(instance.brokers, self.settings.offsets_folder)
         self.ownership = queues.ownership = self._own(queues, self.settings.pull.idle_max_ms)
 
     async def _leave(self, instance: ClientInstance) -> None:

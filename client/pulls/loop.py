@@ -92,7 +92,9 @@ class PullLoop:
             await self._flow.wait(process, exceeded)
             return True
         result = await self._puller.pull(process.next_offset, process.committable)
-        self._failures = 0
+        if self._failures:
+            self._failures = 0
+            self._puller.recovered()
         if process.dropped:
             return False
         if result.status is PullStatus.OFFSET_ILLEGAL:
@@ -127,7 +129,7 @@ class PullLoop:
         if refused == ResponseCode.FLOW_CONTROL:
             return self._settings.broker_busy_delay_ms
         if not self._process.dropped:
-            log.warning("pull failed queue=%s error=%s", self._queue, error)
+            self._puller.failed(error)
         self._failures += 1
         doubled_ms = self._settings.error_delay_min_ms << min(self._failures - 1, 16)
         return min(doubled_ms, self._settings.error_delay_ms)

@@ -10,12 +10,13 @@ from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
+from aerobee.client.pulls.trouble import consuming_from, pulling
 from aerobee.client.received import Decoded, ReceivedMessage, UnpackLimits, decode_pulled
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode
 from aerobee.remoting.command import Command
-from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -134,6 +135,19 @@ class Puller:
         """Let the broker read from `offset` on, into its memory, and send nothing back."""
         _, connection, ext = await self._request(offset, 0)
         connection.oneway(Command(self._code, ext))
+
+    def failed(self, error: AerobeeError) -> None:
+        """Tell that a pull has failed: once, with those of other queues that fail alike."""
+        queue, group = self.queue, self._group
+        alone = isinstance(error, CorruptRecord)  # what this queue holds is at fault
+        what = pulling(queue, group) if alone else consuming_from(queue.broker_name, group)
+        self._brokers.routes.outages.failed(what, error)
+
+    def recovered(self) -> None:
+        """Tell that pulls which failed have an answer again."""
+        outages = self._brokers.routes.outages
+        outages.over(consuming_from(self.queue.broker_name, self._group))
+        outages.over(pulling(self.queue, self._group))
 
     def _decode(self, raw: RawPull, offset: int) -> Decoded:
         """Decode what a reply brought; raises CorruptRecord, of the same offset so many times."""

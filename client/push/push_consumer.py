@@ -148,13 +148,16 @@ class PushConsumer(GroupMember):
 
     # --- life ---
 
-    async def start(self) -> None:
+    async def start(self, timeout_ms: int | None = None) -> None:
         """Join the group; messages flow as soon as the queues are shared.
 
-        Raises InvalidUse without subscription, or when started already; BrokerRefused for an SQL92
-        expression that the broker cannot read. A cluster that cannot be reached raises nothing: it
-        is tried again until it can.
+        A cluster that cannot be reached raises nothing: it is tried again until it can, and the log
+        says so once, each half minute, and when it is over. With `timeout_ms`, or
+        `PushSettings.start_timeout_ms`, it raises Unavailable after so long; a topic that does not
+        exist yet is no reason. Raises InvalidUse without subscription, or when started already;
+        BrokerRefused for an SQL92 expression that the broker cannot read.
         """
+        timeout_ms = self.settings.start_timeout_ms if timeout_ms is None else timeout_ms
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
         if not self._broadcasts:
@@ -166,7 +169,7 @@ class PushConsumer(GroupMember):
 
             self._trace = trace_consumer(self._terms.hooks, self.group, self._namesrv, self._client)
         self._consume(instance)
-        async with self._or_close() as go_on:
+        async with self._or_close() as go_on, self._in_time(timeout_ms):
             await self._check_subscriptions(instance, go_on)
             await instance.add_consumer(self)
 

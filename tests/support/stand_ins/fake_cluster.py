@@ -77,10 +77,10 @@ class FakeBroker:
         families = [index_routes, ownership_routes, retry_routes, timer_routes, transaction_routes]
         self._dispatch = Dispatcher(self, [routes, *families], self._spawn)
 
-    async def start(self) -> None:
-        """Listen on a free port."""
+    async def start(self, port: int = 0) -> None:
+        """Listen on a port, or a free one."""
         self.server = await Server.start(
-            self._connection, "127.0.0.1", 0, limits=NetLimits(), tls=self.cluster.tls
+            self._connection, "127.0.0.1", port, limits=NetLimits(), tls=self.cluster.tls
         )
         self.address = f"127.0.0.1:{self.server.port}"
 
