@@ -112,7 +112,7 @@ lock: ## choose newer versions and write them down
 	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \
-		--extra spark --extra delta --extra otel --extra jdk --group dev pyproject.toml -o requirements.lock
+		--extra all --group dev pyproject.toml -o requirements.lock
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \
 		--constraint requirements.lock --group build -o requirements-build.lock

@@ -3,6 +3,11 @@
 import sys
 from pathlib import Path
 
+from aerobee.remoting.extras import exit_without
+
+if __name__ == "__main__":
+    exit_without("broker", "python -m aerobee.broker")
+
 from aerobee.broker.app import Broker
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.net import process

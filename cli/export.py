@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -145,8 +144,6 @@ def export(
         raise click.UsageError("--until is not after --since")
     if wanted["incremental"] and wanted["overwrite"]:
         raise click.UsageError("--incremental adds to an export, --overwrite replaces it: choose")
-    if importlib.util.find_spec("pyspark") is None:
-        raise Failure("Spark is not installed: pip install 'aerobee[spark,jdk]'")
     from aerobee.cli import export_report
     from aerobee.spark.errors import DataLost, ExportRefused, OptionError
     from aerobee.spark.exports.exporter import export as run_export

@@ -13,14 +13,18 @@ SETTINGS: Final = {
 }
 
 broker = Program(
-    {"start": Lazy("aerobee.cli.broker_start", "start", "serve until SIGTERM or Ctrl-C")},
+    {"start": Lazy("aerobee.cli.broker_start", "start", "serve until SIGTERM or Ctrl-C", "broker")},
     name="broker",
     context_settings=SETTINGS,
     help="A message broker that RocketMQ clients use.",
 )
 
 namesrv = Program(
-    {"start": Lazy("aerobee.cli.namesrv_start", "start", "serve until SIGTERM or Ctrl-C")},
+    {
+        "start": Lazy(
+            "aerobee.cli.namesrv_start", "start", "serve until SIGTERM or Ctrl-C", "broker"
+        )
+    },
     name="namesrv",
     context_settings=SETTINGS,
     help="A nameserver: tells clients which broker has a topic.",
@@ -29,13 +33,18 @@ namesrv = Program(
 main = Program(
     {
         "demo": Lazy(
-            "aerobee.cli.demo.command", "demo", "100,000 messages live, then counted by Spark"
+            "aerobee.cli.demo.command",
+            "demo",
+            "100,000 messages live, then counted by Spark",
+            "broker",
         ),
-        "namesrv": Lazy("aerobee.cli.main", "namesrv", "the nameserver: namesrv start"),
-        "broker": Lazy("aerobee.cli.main", "broker", "the broker: broker start"),
+        "namesrv": Lazy("aerobee.cli.main", "namesrv", "the nameserver: namesrv start", "broker"),
+        "broker": Lazy("aerobee.cli.main", "broker", "the broker: broker start", "broker"),
         "status": Lazy("aerobee.cli.topics", "status", "the brokers and topics of a cluster"),
         "create-topic": Lazy("aerobee.cli.topics", "create_topic", "make a topic on every broker"),
-        "export": Lazy("aerobee.cli.export", "export", "write a store's messages to Parquet"),
+        "export": Lazy(
+            "aerobee.cli.export", "export", "write a store's messages to Parquet", "export"
+        ),
         "completion": Lazy("aerobee.cli.completion", "completion", "print shell completion"),
     },
     name="aerobee",

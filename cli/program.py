@@ -10,6 +10,7 @@ from typing import IO, Any, Final, NamedTuple
 import click
 
 from aerobee.remoting.errors import AerobeeError, system_error
+from aerobee.remoting.extras import ExtraMissing, need
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2  # what click and shells use for a wrong call; wrong settings are one
@@ -49,11 +50,15 @@ class WrongSettings(Failure):
 
 
 class Lazy(NamedTuple):
-    """Where a command is defined, and what `--help` says about it without loading it."""
+    """Where a command is defined, and what `--help` says about it without loading it.
+
+    `extra` is the one without which it cannot even be loaded.
+    """
 
     module: str
     attribute: str
     help: str
+    extra: str = "cli"
 
 
 class Program(click.Group):
@@ -71,6 +76,10 @@ class Program(click.Group):
         """Import one command."""
         if (lazy := self._lazy.get(cmd_name)) is None:
             return None
+        try:
+            need(lazy.extra, f"{ctx.command_path} {cmd_name}")
+        except ExtraMissing as error:
+            raise WrongSettings(str(error)) from None
         with importing():
             command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         assert isinstance(command, click.Command)
@@ -87,7 +96,7 @@ class Program(click.Group):
 
         try:
             return super().invoke(ctx)
-        except SettingsError as error:
+        except (ExtraMissing, SettingsError) as error:
             raise WrongSettings(str(error)) from None
         except AerobeeError as error:
             raise Failure(str(error) or type(error).__name__) from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
-from aerobee.remoting.message.compression import CODECS
+from aerobee.remoting.message.compression import CODECS, need_codec
 from aerobee.remoting.net.tls import TlsClientSettings
 from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
@@ -96,6 +96,7 @@ class ProducerSettings:
     def __post_init__(self) -> None:
         if self.compression not in CODECS:
             raise ValueError(f"compression={self.compression!r}: allowed are {', '.join(CODECS)}")
+        need_codec(self.compression)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

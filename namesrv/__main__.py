@@ -5,6 +5,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.extras import exit_without
+
+if __name__ == "__main__":
+    exit_without("broker", "python -m aerobee.namesrv")
+
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net import process

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from aerobee.remoting.extras import need
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -43,14 +45,15 @@ __all__ = [
     "session",
 ]
 
+_ERRORS = "aerobee.spark.errors"
 _HOMES = {
-    "DataLost": "aerobee.spark.errors",
-    "ExportFailed": "aerobee.spark.errors",
-    "ExportRefused": "aerobee.spark.errors",
+    "DataLost": _ERRORS,
+    "ExportFailed": _ERRORS,
+    "ExportRefused": _ERRORS,
     "ExportSummary": "aerobee.spark.exports.summary",
-    "JavaMissing": "aerobee.spark.errors",
-    "OptionError": "aerobee.spark.errors",
-    "StoreUnreadable": "aerobee.spark.errors",
+    "JavaMissing": _ERRORS,
+    "OptionError": _ERRORS,
+    "StoreUnreadable": _ERRORS,
     "export": "aerobee.spark.exports.exporter",
     "exported_files": "aerobee.spark.exports.read_back",
     "read_export": "aerobee.spark.exports.read_back",
@@ -60,6 +63,7 @@ _HOMES = {
 
 def register(spark: SparkSession) -> None:
     """Make `format("rocketmq")` known to a session that somebody else has made."""
+    need("spark", "aerobee.spark.register")
     from aerobee.spark.source import RocketMQSource
 
     spark.dataSource.register(RocketMQSource)
@@ -68,4 +72,7 @@ def register(spark: SparkSession) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = _HOMES[name]
+    if home != _ERRORS:
+        need("spark", f"aerobee.spark.{name}")
+    return getattr(import_module(home), name)

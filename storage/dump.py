@@ -12,6 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from aerobee.remoting.extras import exit_without
+
+if __name__ == "__main__":
+    exit_without("broker", "python -m aerobee.storage.dump")
+
 from aerobee.remoting.errors import CorruptRecord, RequestError, system_error
 from aerobee.remoting.message.batch import split_batch
 from aerobee.remoting.message.compression import decompress

@@ -13,6 +13,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from aerobee.remoting.extras import exit_without
+
+if __name__ == "__main__":
+    exit_without("broker", "python -m aerobee.storage.repair")
+
 from aerobee.remoting.errors import system_error
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError

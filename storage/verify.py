@@ -16,6 +16,11 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from aerobee.remoting.extras import exit_without
+
+if __name__ == "__main__":
+    exit_without("broker", "python -m aerobee.storage.verify")
+
 import numpy as np
 
 from aerobee.remoting.errors import system_error

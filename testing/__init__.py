@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from aerobee.remoting.extras import need
+
 if TYPE_CHECKING:
     from aerobee.testing.cluster import EmbeddedCluster
     from aerobee.testing.processes import ClusterProcesses
@@ -21,4 +23,5 @@ def __getattr__(name: str) -> Any:
     """Load a class when it is asked for: every pytest run imports this package for its plugin."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    need("broker", f"aerobee.testing.{name}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

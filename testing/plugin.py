@@ -17,6 +17,12 @@ def rocketmq() -> "Iterator[ClusterThread]":
     at the end.
     """
     # imported late: every pytest run loads this plugin, and most ask for no cluster
+    from aerobee.remoting.extras import ExtraMissing, need
+
+    try:
+        need("broker", "the fixture rocketmq")
+    except ExtraMissing as error:
+        pytest.fail(str(error), pytrace=False)
     from aerobee.testing.thread import ClusterThread
 
     with ClusterThread() as cluster:

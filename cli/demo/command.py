@@ -1,6 +1,5 @@
 """`aerobee demo`: runs the story, lets Spark count, and strikes the balance."""
 
-import importlib.util
 import logging
 import tempfile
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from aerobee.cli.demo.screen import screen
 from aerobee.cli.demo.story import TOPICS, Story
 from aerobee.cli.program import Failure, WrongSettings, examples
 from aerobee.cli.progress import progress_bar
+from aerobee.remoting.extras import install_line, missing
 from aerobee.remoting.net import process
 
 
@@ -45,8 +45,8 @@ def demo(messages: int, root: Path | None, with_spark: bool) -> None:
         process.run(story.run())
     counted: Mapping[str, int] = {}
     parquet = root / "parquet"
-    if with_spark and importlib.util.find_spec("pyspark") is None:
-        click.echo("\nSpark is not installed (pip install 'aerobee[spark,jdk]'): nothing exported")
+    if with_spark and missing("spark"):
+        click.echo(f"\nSpark is not installed ({install_line('export')}): nothing exported")
         with_spark = False
     if with_spark:
         counted = _count(story.store, parquet)

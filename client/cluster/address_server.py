@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.extras import need
 from aerobee.remoting.net.addresses import format_address, parse_address
 from aerobee.remoting.net.single_flight import SingleFlight
 
@@ -91,6 +92,7 @@ class AddressServer:
         return addresses
 
     async def _get(self) -> str:
+        need("http", f"namesrv={self.url!r}")
         import aiohttp  # takes a quarter of a second, which other clients need not wait
 
         try:

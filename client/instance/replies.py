@@ -12,6 +12,7 @@ from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.extras import ExtraMissing
 from aerobee.remoting.headers.send import PushReplyRequest
 from aerobee.remoting.message.compression import decompress, is_packed
 from aerobee.remoting.message.properties import Property, join_properties, parse_properties
@@ -73,7 +74,7 @@ def _message(
             data = decompress(packed, header.sys_flag, bytes_max=BODY_BYTES_MAX)
         born_host = pack_address(*parse_address(header.born_host))
         store_host = pack_address(*parse_address(header.store_host))
-    except (CorruptRecord, BadAddress, OSError) as error:
+    except (CorruptRecord, BadAddress, ExtraMissing, OSError) as error:
         log.warning("reply not understood from=%.60s error=%s", header.born_host, error)
         raise RequestError(ResponseCode.SYSTEM_ERROR, "process reply message fail") from error
     return ReceivedMessage(

@@ -1,15 +1,17 @@
 """Message bodies in zlib, LZ4 (frame format) and ZSTD; three bits of sysFlag say which.
 
-LZ4 and ZSTD are loaded by the first message that needs them. Source: CompressionType,
+LZ4 and ZSTD are loaded by the first message that needs them; `aerobee[compression]` installs them,
+and without it that message is an ExtraMissing. Source: CompressionType,
 ZlibCompressor, Lz4Compressor and ZstdCompressor.java.
 """
 
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from isal import isal_zlib
 
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
+from aerobee.remoting.extras import missing, need
 
 CODECS: Final[dict[str, int]] = {
     "zlib": SysFlag.COMPRESSION_ZLIB,
@@ -17,6 +19,8 @@ CODECS: Final[dict[str, int]] = {
     "zstd": SysFlag.COMPRESSION_ZSTD,
 }
 """The codecs by name, and the sysFlag bits that stand for each."""
+
+_MODULES: Final = {"lz4": "lz4", "zstd": "zstandard"}
 
 LEVEL_DEFAULT: Final = 5
 _ISAL_LEVEL_MAX: Final = 3
@@ -29,20 +33,16 @@ def compress(body: bytes, codec: str = "zlib", level: int = LEVEL_DEFAULT) -> by
     """Compress a body; its message's sysFlag then needs `CODECS[codec] | SysFlag.COMPRESSED`.
 
     `level` goes from 1 (fast) to 9 (small); LZ4 takes no notice of it. Raises ValueError for an
-    unknown codec.
+    unknown codec, ExtraMissing for one that is not installed.
     """
     data: bytes
     if codec == "zlib":
         data = isal_zlib.compress(body, min(_ISAL_LEVEL_MAX, level // 2))
     elif codec == "lz4":
-        import lz4.frame
-
         # Java's LZ4FrameInputStream reads independent blocks only.
-        data = lz4.frame.compress(body, block_linked=False, store_size=False)
+        data = _lz4_frame().compress(body, block_linked=False, store_size=False)
     elif codec == "zstd":
-        import zstandard
-
-        data = zstandard.ZstdCompressor(level=level).compress(body)
+        data = _zstandard().ZstdCompressor(level=level).compress(body)
     else:
         raise ValueError(f"compression codec {codec!r} is none of {', '.join(CODECS)}")
     return data
@@ -52,7 +52,8 @@ def decompress(body: bytes, sys_flag: int, *, bytes_max: int) -> bytes:
     """Return the body as it was sent; unchanged where `sys_flag` says that it is not compressed.
 
     Raises CorruptRecord for damaged data, an unknown codec, and more than `bytes_max` bytes; memory
-    stays near that limit whatever the data claims.
+    stays near that limit whatever the data claims. Raises ExtraMissing for a codec that is not
+    installed: the message is sound, so whoever reads it must not pass over it.
     """
     if not sys_flag & SysFlag.COMPRESSED:
         return body
@@ -90,10 +91,33 @@ def inflate(body: bytes, bytes_max: int) -> bytes:
     return _checked("zlib", data, inflater.eof, bytes_max)
 
 
-def _decompress_lz4(body: bytes, bytes_max: int) -> bytes:
-    import lz4.frame
+def need_codec(codec: str) -> None:
+    """Raise ExtraMissing for a codec whose package is not installed; nothing is imported."""
+    module = _MODULES.get(codec)
+    if module is not None and module in missing("compression"):
+        need("compression", f"compression {codec!r}")
 
-    decompressor = lz4.frame.LZ4FrameDecompressor()
+
+def _lz4_frame() -> Any:
+    try:
+        import lz4.frame
+    except ImportError:
+        need("compression", "a body packed by LZ4")
+        raise
+    return lz4.frame
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        need("compression", "a body packed by ZSTD")
+        raise
+    return zstandard
+
+
+def _decompress_lz4(body: bytes, bytes_max: int) -> bytes:
+    decompressor = _lz4_frame().LZ4FrameDecompressor()
     pieces: list[bytes] = []  # as many bytes as are asked for are taken before there is any
     left, given = bytes_max + 1, body
     try:
@@ -111,14 +135,13 @@ def _decompress_lz4(body: bytes, bytes_max: int) -> bytes:
 
 
 def _decompress_zstd(body: bytes, bytes_max: int) -> bytes:
-    import zstandard
-
+    zstandard = _zstandard()
     try:
         claimed = zstandard.get_frame_parameters(body).content_size
         if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
             _checked("ZSTD", b"", True, bytes_max, claimed)
         decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
-        return decompressor.decompress(body, max_output_size=bytes_max)
+        return cast(bytes, decompressor.decompress(body, max_output_size=bytes_max))
     except zstandard.ZstdError as error:
         raise CorruptRecord(f"ZSTD body is damaged or over {bytes_max} bytes: {error}") from None
 

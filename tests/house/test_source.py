@@ -17,7 +17,7 @@ from support.runs.source_tree import (
 IO_MODULES = {"asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"}
 
 ENTRY_MODULES = {
-    "aerobee.cli.main": "console scripts",
+    "aerobee.cli.entry": "console scripts",
     "aerobee.testing.plugin": "pytest's entry point",
     "aerobee.broker.processors.unserved": "a list that a test holds against what is served",
     "aerobee.namesrv.unserved": "a list that a test holds against what is served",

