@@ -30,7 +30,7 @@ help: ## list the targets
 setup: $(READY) ## make .venv with the locked versions of everything
 
 $(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_hook.py \
-		$(wildcard broker/compiled/*.p[yx]* spark/compiled/*.p[yx]* storage/compiled/*.p[yx]*)
+		$(wildcard $(foreach room,broker client spark storage,$(room)/compiled/*.p[yx]*))
 	@bash deploy/make_venv.sh $(VENV) $(PYTHON)
 	@echo "installing the locked packages into $(VENV)"
 	@$(PIP) --require-hashes -r requirements-build.lock

@@ -24,10 +24,15 @@ NUMBERS: Final = {
     "RECORD_AROUND_BYTES": layout.AROUND_BYTES,
     "RECORD_PREFIX_BYTES": layout.PREFIX_BYTES,
     "MAGIC_AT": RECORD.at("magic"),
+    "BODY_CRC_AT": RECORD.at("body_crc"),
     "QUEUE_ID_AT": RECORD.at("queue_id"),
+    "FLAG_AT": RECORD.at("flag"),
     "QUEUE_OFFSET_AT": RECORD.at("queue_offset"),
     "POSITION_AT": layout.POSITION_AT,
+    "SYS_FLAG_AT": RECORD.at("sys_flag"),
     "SYS_FLAG_LAST_AT": RECORD.behind("sys_flag") - 1,
+    "BORN_TIMESTAMP_AT": RECORD.at("born_timestamp"),
+    "BORN_HOST_AT": RECORD.at("born_host"),
     "HOST_BITS_SHIFT": layout.BORN_HOST_V6_BIT.bit_length() - 1,
     "WRAPPED": layout.WRAPPED,
     "HOST_V4_BYTES": layout.HOST_V4_BYTES,
@@ -41,6 +46,8 @@ NUMBERS: Final = {
     "ENTRY_SIZE_AT": ENTRY.at("size"),
     "ENTRY_TAGS_CODE_AT": ENTRY.at("tags_code"),
     "STORE_TIMESTAMP_AT": RECORD.at("store_timestamp"),
+    "STORE_HOST_AT": RECORD.at("store_host"),
+    "RECONSUME_TIMES_AT": RECORD.at("reconsume_times"),
     "INDEX_ENTRY_BYTES": INDEX_ENTRY_FIELDS.size,
     "INDEX_POSITION_AT": INDEX_ENTRY_FIELDS.at("position"),
     "INDEX_SECONDS_AT": INDEX_ENTRY_FIELDS.at("seconds"),
@@ -48,7 +55,8 @@ NUMBERS: Final = {
 }
 MAGICS: Final = {"MAGIC_V1": layout.MAGIC_V1, "MAGIC_V2": layout.MAGIC_V2}
 PLACES: Final = (
-    "broker/compiled/layout.pxi", "spark/compiled/layout.pxi", "storage/compiled/layout.pxi",
+    "broker/compiled/layout.pxi", "client/compiled/layout.pxi", "spark/compiled/layout.pxi",
+    "storage/compiled/layout.pxi",
 )  # fmt: skip
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from aerobee.client.cluster.decoding import decode_pulled
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import ReceivedMessage, decode_pulled
+from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.message.record import decode_record
 

@@ -12,9 +12,9 @@ from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.routes import MASTER_ID, TopicRoute
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.client.finding.found import FoundMessages, decode_found
+from aerobee.client.finding.moments import moment_ms
 from aerobee.client.finding.pages import ANY_TIME_MS, BrokerAnswers, KeySearch
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_name
-from aerobee.client.moments import moment_ms
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, Unavailable

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from aerobee.client.cluster.decoding import decode_messages
 from aerobee.client.instance.consumer import Consumer
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import ReceivedMessage, decode_messages
+from aerobee.client.received import ReceivedMessage
 from aerobee.remoting import bodies
 from aerobee.remoting.bodies import (
     ConsumerStatusBody,

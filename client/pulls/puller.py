@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aerobee.client.cluster.brokers import Brokers
+from aerobee.client.cluster.decoding import Decoded, UnpackLimits, decode_pulled
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
 from aerobee.client.pulls.trouble import consuming_from, pulling
-from aerobee.client.received import Decoded, ReceivedMessage, UnpackLimits, decode_pulled
+from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PullSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode

@@ -6,8 +6,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from aerobee.client.errors import InvalidMessage, InvalidUse
+from aerobee.client.finding.moments import delay_ms, moment_ms
 from aerobee.client.message import Message
-from aerobee.client.moments import delay_ms, moment_ms
 from aerobee.remoting.message.properties import Property
 
 TIMES: Final = (

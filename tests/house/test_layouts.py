@@ -13,7 +13,8 @@ from support.runs.source_tree import ROOT, compiled_files, name, nodes, package_
 from aerobee.remoting.message.layout import BLANK_MAGIC, ENTRY_FIELDS, MAGIC_V1, MAGIC_V2
 
 MADE: Final = (
-    "broker/compiled/layout.pxi", "spark/compiled/layout.pxi", "storage/compiled/layout.pxi",
+    "broker/compiled/layout.pxi", "client/compiled/layout.pxi", "spark/compiled/layout.pxi",
+    "storage/compiled/layout.pxi",
 )  # fmt: skip
 
 MAGICS: Final = {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}

@@ -5,14 +5,9 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aerobee.client.cluster.decoding import Decoded, UnpackLimits, decode_messages, decode_pulled
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import (
-    Decoded,
-    ReceivedMessage,
-    UnpackLimits,
-    decode_messages,
-    decode_pulled,
-)
+from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.record import Record, encode_record

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from aerobee.client import MessageQueue
+from aerobee.client.cluster.decoding import decode_pulled
 from aerobee.client.cluster.routes import MASTER_ID, TopicRoute, parse_route
 from aerobee.client.group.strategies import Averagely
-from aerobee.client.received import ReceivedMessage, decode_pulled
+from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import (
     ConsumerData,
     ConsumerListReply,

@@ -12,10 +12,10 @@ from aerobee.broker.features.dedup.firsts import TopicFirsts
 from aerobee.broker.features.timers.reading import SlotReader
 from aerobee.broker.features.timers.second import DueSecond
 from aerobee.broker.features.transactions.halves import OpenHalves
+from aerobee.client.cluster.decoding import decode_messages
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.pulls.puller import Puller
-from aerobee.client.received import decode_messages
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.storage.features.delays.progress import DelayProgress
 from simulation.judge.ledger import Kind

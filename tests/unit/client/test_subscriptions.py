@@ -2,9 +2,9 @@
 
 import pytest
 
+from aerobee.client.cluster.decoding import decode_messages
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import decode_messages
 from aerobee.client.subscriptions import parse_subscription
 from aerobee.remoting.message.record import Record, encode_record
 from aerobee.remoting.message.tags import java_string_hash

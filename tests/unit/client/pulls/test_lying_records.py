@@ -11,7 +11,7 @@ from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
 from aerobee.client import ConsumeFrom, MessageQueue, PushConsumer
-from aerobee.client.received import decode_pulled
+from aerobee.client.cluster.decoding import decode_pulled
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.record import Record, encode_record
 

@@ -22,7 +22,7 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
-from aerobee.client.received import decode_pulled
+from aerobee.client.cluster.decoding import decode_pulled
 from aerobee.remoting.codes import RequestCode, SysFlag
 from aerobee.remoting.message.compression import CODECS, compress
 from aerobee.remoting.message.record import Record, encode_record

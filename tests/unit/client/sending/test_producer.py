@@ -23,7 +23,7 @@ from aerobee.client import (
     SendStatus,
     Unavailable,
 )
-from aerobee.client.received import decode_messages
+from aerobee.client.cluster.decoding import decode_messages
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Codec
 from aerobee.remoting.errors import NotConnected

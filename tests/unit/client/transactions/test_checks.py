@@ -13,7 +13,7 @@ from aerobee.client import (
     TransactionSettings,
     TransactionState,
 )
-from aerobee.client.received import decode_messages
+from aerobee.client.cluster.decoding import decode_messages
 from aerobee.client.transactions.checks import Check, Checks
 from aerobee.remoting.errors import ConnectionLost
 from aerobee.remoting.headers.transactions import CheckTransactionStateRequest

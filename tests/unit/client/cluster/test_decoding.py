@@ -2,8 +2,8 @@
 
 import pytest
 
+from aerobee.client.cluster.decoding import decode_messages, decode_pulled
 from aerobee.client.message import MessageQueue
-from aerobee.client.received import decode_messages, decode_pulled
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch

@@ -1,0 +1,263 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The messages of a pull reply, made of its records by compiled code.
+
+`client/cluster/decoding.py` says what a record is and what is wrong with one; here the same is done
+for those with which nothing is wrong, and no more is asked of them than to be copied. At the first
+that is anything else (packed, wrapped, damaged, cut off) a run ends, and Python goes on there
+(tests/unit/client/compiled/test_records.py).
+
+No length that a record names is used before it was compared with the bytes that are there.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.ref cimport PyObject
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from isal.isal_zlib import crc32
+
+from aerobee.client.compiled.fields import FIELDS
+from aerobee.remoting.codes import SysFlag
+
+cdef extern from *:
+    """
+    static inline uint32_t big32(const unsigned char *at) {
+        return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    }
+    static inline uint64_t big64(const unsigned char *at) {
+        return (uint64_t)big32(at) << 32 | big32(at + 4);
+    }
+    /* An instance of a class whose base is compiled, without looking anything up. */
+    static inline PyObject *made(PyObject *kind, PyObject *nothing) {
+        return ((PyTypeObject *)kind)->tp_new((PyTypeObject *)kind, nothing, NULL);
+    }
+    /* What a class statement makes is looked at by the garbage collector, which costs 16 bytes and
+       time for each message; where it adds no fields to what cannot be part of a cycle, in vain. */
+    static inline void untrack(PyObject *kind) {
+        PyTypeObject *type = (PyTypeObject *)kind, *base = type->tp_base;
+        if (base && !PyType_HasFeature(base, Py_TPFLAGS_HAVE_GC)
+            && type->tp_basicsize == base->tp_basicsize) {
+            type->tp_flags &= ~Py_TPFLAGS_HAVE_GC;
+            type->tp_traverse = NULL;
+            type->tp_clear = NULL;
+            type->tp_free = PyObject_Free;
+            PyType_Modified(type);
+        }
+    }
+    """
+    uint32_t big32(const uint8_t*) noexcept nogil
+    uint64_t big64(const uint8_t*) noexcept nogil
+    object made(object, object)
+    void untrack(object)
+
+include "layout.pxi"
+include "fields.pxi"
+
+cdef enum:
+    GROUP_RECORDS = 64  # whose properties are kept together, as far as there is room
+    GROUP_BYTES_MAX = 4096  # of them, unless one message alone has more: a message that is kept
+    #                         keeps its neighbours' properties, and not many of them
+
+cdef int32_t NOT_PLAIN = SysFlag.COMPRESSED | WRAPPED
+cdef object NOTHING = ()
+
+ctypedef const uint8_t* Bytes
+
+
+cdef struct Place:
+    # One record: where its parts stand behind its begin, and how long they are.
+    Bytes begin
+    int32_t more_born, body_at, body_bytes, properties_at, properties_bytes
+
+
+cdef inline bint locate(Bytes at, Bytes end, Place* place, int64_t* size) noexcept nogil:
+    """Find the parts of the record there; False unless it is a plain one whose parts fit."""
+    cdef int64_t topic_at, properties_at, behind
+    cdef int32_t sys_flag, hosts
+    cdef uint32_t magic
+    if end - at < RECORD_BYTES_MIN:
+        return False
+    behind = <int32_t>big32(at)
+    if behind < RECORD_BYTES_MIN or behind > end - at:
+        return False
+    sys_flag = <int32_t>big32(at + SYS_FLAG_AT)
+    if (sys_flag & NOT_PLAIN & ~WRAPPED) or (sys_flag & WRAPPED) == WRAPPED:
+        return False
+    hosts = (at[SYS_FLAG_LAST_AT] >> HOST_BITS_SHIFT) & 3
+    place.more_born = HOST_V6_MORE_BYTES * (hosts & 1)
+    place.body_at = RECORD_HEAD_BYTES + HOST_V6_MORE_BYTES * ((hosts & 1) + (hosts >> 1))
+    if place.body_at > behind:
+        return False
+    place.body_bytes = <int32_t>big32(at + place.body_at - BODY_LENGTH_BYTES)
+    if place.body_bytes < 0:
+        return False
+    topic_at = <int64_t>place.body_at + place.body_bytes
+    if topic_at + 2 > behind:
+        return False
+    magic = big32(at + MAGIC_AT)
+    if magic == MAGIC_V1:
+        properties_at = topic_at + 1 + at[topic_at] + PROPERTIES_LENGTH_BYTES
+    elif magic == MAGIC_V2:
+        properties_at = (
+            topic_at + 2 + (at[topic_at] << 8 | at[topic_at + 1]) + PROPERTIES_LENGTH_BYTES
+        )
+    else:
+        return False
+    if properties_at > behind:
+        return False
+    place.properties_bytes = at[properties_at - 2] << 8 | at[properties_at - 1]
+    if properties_at + place.properties_bytes != behind:
+        return False
+    place.properties_at = <int32_t>properties_at
+    place.begin = at
+    size[0] = behind
+    return True
+
+
+cdef Py_ssize_t gather(Bytes at, Bytes end, Place* places, Py_ssize_t* held) noexcept nogil:
+    """Find plain records from there on, as many as share their properties; return how many."""
+    cdef Py_ssize_t count = 0
+    cdef int64_t size = 0
+    held[0] = 0
+    while count < GROUP_RECORDS and at < end and locate(at, end, &places[count], &size):
+        if count and held[0] + places[count].properties_bytes > GROUP_BYTES_MAX:
+            break
+        held[0] += places[count].properties_bytes
+        count += 1
+        at += size
+    return count
+
+
+cdef inline bytes copied(Bytes at, Py_ssize_t count):
+    return PyBytes_FromStringAndSize(<const char*>at, count)
+
+
+cdef Origin origin_of(Place* place, Origin last, object queue, object bounds):
+    """Return where a record comes from: the object of the one before it, if it is the same."""
+    cdef int32_t born = HOST_V4_BYTES + place.more_born
+    cdef int32_t store_at = STORE_HOST_AT + place.more_born
+    cdef int32_t store = place.body_at - RECORD_HEAD_BYTES - place.more_born + HOST_V4_BYTES
+    cdef Origin origin
+    if (
+        last is not None and len(last.born_host) == born and len(last.store_host) == store
+        and not memcmp(PyBytes_AS_STRING(last.born_host), place.begin + BORN_HOST_AT, born)
+        and not memcmp(PyBytes_AS_STRING(last.store_host), place.begin + store_at, store)
+    ):
+        return last
+    origin = Origin.__new__(Origin)
+    origin.queue, origin.bounds = queue, bounds
+    origin.born_host = copied(place.begin + BORN_HOST_AT, born)
+    origin.store_host = copied(place.begin + store_at, store)
+    return origin
+
+
+def decode_run(
+    data not None, Py_ssize_t at, list records not None, type kind not None, queue, bounds
+):
+    """Append the messages of the plain records from byte `at` on; return where they end.
+
+    They are made of `kind`, a class without fields of its own whose base is MessageFields.
+    """
+    cdef Py_buffer held
+    cdef Place places[GROUP_RECORDS]
+    cdef Py_ssize_t count, number, properties_bytes
+    cdef Origin origin = None
+    cdef MessageFields message
+    cdef bytes properties, body
+    cdef uint8_t* to
+    cdef int32_t used
+    cdef uint32_t crc
+    cdef Place* place
+    cdef Bytes end
+    if not issubclass(kind, MessageFields):
+        raise TypeError(f"{kind} has other fields")
+    PyObject_GetBuffer(data, &held, PyBUF_SIMPLE)
+    try:
+        if at < 0 or at > held.len:
+            raise ValueError("outside of the bytes")
+        end = <Bytes>held.buf + held.len
+        while True:
+            count = gather(<Bytes>held.buf + at, end, places, &properties_bytes)
+            if not count:
+                return at
+            properties = PyBytes_FromStringAndSize(NULL, properties_bytes)
+            to = <uint8_t*>PyBytes_AS_STRING(properties)
+            used = 0
+            for number in range(count):
+                place = &places[number]
+                memcpy(to + used, place.begin + place.properties_at, place.properties_bytes)
+                used += place.properties_bytes
+            used = 0
+            for number in range(count):
+                place = &places[number]
+                body = copied(place.begin + place.body_at, place.body_bytes)
+                crc = big32(place.begin + BODY_CRC_AT)
+                if crc and (<uint32_t>crc32(body) ^ crc) & 0x7FFF_FFFF:
+                    return at
+                origin = origin_of(place, origin, queue, bounds)
+                message = <MessageFields>made(kind, NOTHING)
+                message.origin = origin
+                message.body = body
+                message.properties = properties
+                message.properties_at, message.properties_bytes = used, place.properties_bytes
+                used += place.properties_bytes
+                fill(message, place)
+                records.append(message)
+                at += <int32_t>big32(place.begin)
+    finally:
+        PyBuffer_Release(&held)
+
+
+cdef inline void fill(MessageFields message, Place* place) noexcept:
+    """Take over the numbers of a record."""
+    cdef Bytes at = place.begin
+    message.queue_offset = <int64_t>big64(at + QUEUE_OFFSET_AT)
+    message.position = <int64_t>big64(at + POSITION_AT)
+    message.born_timestamp_ms = <int64_t>big64(at + BORN_TIMESTAMP_AT)
+    message.store_timestamp_ms = <int64_t>big64(at + STORE_TIMESTAMP_AT + place.more_born)
+    message.flag = <int32_t>big32(at + FLAG_AT)
+    message.sys_flag = <int32_t>big32(at + SYS_FLAG_AT)
+    message.reconsume_times = <int32_t>big32(
+        at + place.body_at - RECORD_HEAD_BYTES + RECONSUME_TIMES_AT
+    )
+    message.body_bytes = place.body_bytes
+    message.held_bytes = place.body_bytes
+
+
+def light(type kind not None):
+    """Let the garbage collector leave alone a class that adds nothing to MessageFields."""
+    untrack(kind)
+    return kind
+
+
+def rises(list messages not None, int64_t first, int64_t behind):
+    """Say whether the offsets of messages rise from `first` on, and stay below `behind`."""
+    cdef int64_t last, offset
+    cdef Py_ssize_t number
+    if not messages:
+        return True
+    for number in range(len(messages)):
+        offset = (<MessageFields?>messages[number]).queue_offset
+        if offset < first or offset >= behind:
+            return False
+        if number and offset <= last:
+            return False
+        last = offset
+    return True
+
+
+def measure(list messages not None):
+    """Return how many bytes messages hold, and whether each offset is that before it plus one."""
+    cdef int64_t total = 0, last = 0
+    cdef bint consecutive = True
+    cdef Py_ssize_t number
+    cdef MessageFields message
+    for number in range(len(messages)):
+        message = <MessageFields?>messages[number]
+        total += message.held_bytes
+        if number and message.queue_offset - 1 != last:
+            consecutive = False
+        last = message.queue_offset
+    return total, consecutive
