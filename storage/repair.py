@@ -21,6 +21,7 @@ if __name__ == "__main__":
 from aerobee.remoting.errors import system_error
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
+from aerobee.storage.features.compaction.mending import CopiesMender
 from aerobee.storage.features.index.checking import index_problems, rebuild_index
 from aerobee.storage.features.timers.mending import TimersMender
 from aerobee.storage.layout import log_files
@@ -74,6 +75,8 @@ def _act(settings: StoreSettings, *, sure: bool) -> int:
     for line in _mend_index(settings, log_bytes):
         print(line)
     for line in TimersMender(Files(), settings, log_bytes).run():
+        print(line)
+    for line in CopiesMender(Files(), settings, log_bytes).run():
         print(line)
     report = _checked(settings, sure=sure)
     for line in lines(report):

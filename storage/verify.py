@@ -29,12 +29,13 @@ from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SCHEDULE_TOPIC
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
-from aerobee.storage.features.compaction.checking import problems_of_copies
+from aerobee.storage.features.compaction.at_rest import problems_of_copies
 from aerobee.storage.features.index.checking import index_problems
 from aerobee.storage.features.timers.checking import timer_problems
 from aerobee.storage.layout import ABORT, log_files
 from aerobee.storage.log.damage import read_damage
 from aerobee.storage.log.scan import Scanned, tags_code
+from aerobee.storage.log.snapshot import LogSnapshot
 from aerobee.storage.parts import StoreParts
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import Progress as Proven
@@ -349,11 +350,15 @@ def verify(
     report = Verifier(settings, progress, sure=sure).run()
     for problem in (
         *index_problems(Files(), settings.root, report.end),
-        *problems_of_copies(Files(), settings.root),
+        *problems_of_copies(Files(), settings, _snapshot(settings, report)),
         *timer_problems(Files(), settings.root, report.end),
     ):
         report.add(problem)
     return report
+
+
+def _snapshot(settings: StoreSettings, report: Report) -> LogSnapshot:
+    return LogSnapshot(settings.log_dir, report.begin, report.end, settings.segment_bytes)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,12 +4,11 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from aerobee.remoting.message.record import Record
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import WrongFileSize
 from aerobee.storage.features.compaction import swap
 from aerobee.storage.features.compaction.pairs import Folders, OpenPair, Pair, found_pair
-from aerobee.storage.features.compaction.records import sound_record
+from aerobee.storage.features.compaction.records import same_message, sound_record
 from aerobee.storage.features.compaction.source import CopySource
 from aerobee.storage.features.compaction.units import UNIT_BYTES, CompactionSettings
 from aerobee.storage.layout import file_name
@@ -112,7 +111,7 @@ class Finder:
         The queue itself says so, by the first record that both have, and have undamaged. OSError:
         some of it is still there.
         """
-        if self._is_of(pairs, source) is not False:
+        if self.is_of(pairs, source) is not False:
             return pairs
         log.warning("compaction_copy_removed folder=%s reason=its topic was deleted",
                     self._folders.units)  # fmt: skip
@@ -123,7 +122,7 @@ class Finder:
             self._files.sync_directory(folder)
         return []
 
-    def _is_of(self, pairs: list[Pair], source: CopySource) -> bool | None:
+    def is_of(self, pairs: list[Pair], source: CopySource) -> bool | None:
         """Whether pairs are copied of a queue; None where no record tells."""
         queue = source.queue
         tries = 0
@@ -138,7 +137,7 @@ class Finder:
                     copied = sound_record(opened.record(unit), unit)
                     own = source.record(unit.offset) if copied is not None else None
                     if copied is not None and own is not None:
-                        return _same(copied, own)
+                        return same_message(copied, own)
         return None
 
     def _wrong_size(self, base: int) -> WrongFileSize | None:
@@ -169,10 +168,3 @@ class Finder:
             self._files.sync(fd)
         finally:
             self._files.close(fd)
-
-
-def _same(copied: Record, own: Record) -> bool:
-    """Whether two records of one offset are of one message."""
-    return (copied.store_timestamp, copied.body, copied.properties) == (
-        own.store_timestamp, own.body, own.properties,
-    )  # fmt: skip

@@ -48,3 +48,10 @@ def key_of(properties: bytes | memoryview) -> str | None:
     """Return what a record is the latest of: its whole KEYS, None where those are blank."""
     keys = find_property(properties, Property.KEYS)
     return keys if keys is not None and keys.strip() else None
+
+
+def same_message(copied: Record, own: Record) -> bool:
+    """Whether two records of one offset are of one message."""
+    return (copied.store_timestamp, copied.body, copied.properties) == (
+        own.store_timestamp, own.body, own.properties,
+    )  # fmt: skip

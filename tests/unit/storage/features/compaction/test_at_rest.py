@@ -2,15 +2,18 @@
 
 from pathlib import Path
 
+from support.disks.logs import small
+
 from aerobee.remoting.message.record import Record, encode_record
 from aerobee.storage.disk.files import Files
 from aerobee.storage.dump import dump
-from aerobee.storage.features.compaction.checking import problems_of_copies
+from aerobee.storage.features.compaction.at_rest import problems_of_copies
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue
 from aerobee.storage.features.compaction.pairs import Folders
 from aerobee.storage.features.compaction.units import CompactionSettings
 from aerobee.storage.features.compaction.writing import Copy
 from aerobee.storage.layout import COMPACTION_LOG, COMPACTION_QUEUE
+from aerobee.storage.log.snapshot import LogSnapshot
 
 
 def test_rocketmqs_sizes_of_files() -> None:
@@ -33,7 +36,8 @@ def test_what_is_wrong_with_copies_is_said(tmp_path: Path) -> None:
         for offset in range(30)
     ]  # fmt: skip
     queue.append(copies, 30)
-    assert list(problems_of_copies(Files(), tmp_path)) == []
+    log = LogSnapshot(tmp_path / "commitlog", 0, 0, 1 << 20)
+    assert list(problems_of_copies(Files(), small(tmp_path), log)) == []
     first, second, *_ = sorted(folders.records.iterdir())
     units = folders.units / first.name
     assert next(dump(units)).startswith("         0  offset 0 at 0, 103 bytes, stored 1970")
@@ -42,7 +46,7 @@ def test_what_is_wrong_with_copies_is_said(tmp_path: Path) -> None:
     data[88] ^= 1
     first.write_bytes(data)
     second.unlink()
-    found = list(problems_of_copies(Files(), tmp_path))
+    found = list(problems_of_copies(Files(), small(tmp_path), log))
     assert found == [
         f"{first}: no sound record of offset 0 at 0",
         f"{second}: missing, its other file is there",
