@@ -48,7 +48,7 @@ def send_batch(client: RawClient, key: str, *bodies: bytes) -> Answer:
     """Send a batch as clients from 5.0 on do."""
     pieces = []
     for number, body in enumerate(bodies):
-        properties = f"UNIQ_KEY\x01{key}{number}\x02".encode()
+        properties = f"UNIQ_KEY\x01{key}{number}\x02KEYS\x01within-{number}\x02".encode()
         head = struct.pack(">iiiii", 22 + len(body) + len(properties), 0, 0, 0, len(body))
         pieces.append(head + body + struct.pack(">h", len(properties)) + properties)
     fields = {
@@ -194,3 +194,30 @@ def test_a_message_that_fails_comes_again_alone(consumer: Peer, tmp_path: Path) 
             time.sleep(0.1)
         (buried,) = decode_records(pull(client, dead, 0, 0).body)
         assert buried.body == b"fail=9 four"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_found_by_its_own_key_alone(kind: str, tmp_path: Path) -> None:
+    """The index has what the record says; keys within the batch are in none of both brokers'."""
+    with KINDS[kind](tmp_path) as cluster, RawClient(cluster.broker) as client:
+        create(client)
+        wait_for_route(cluster.namesrv, TOPIC)
+        assert send_batch(client, "B" * 32, b"0", b"1").code == 0
+        assert send(client, TOPIC, 0, b"2", {"UNIQ_KEY": "C" * 32, "KEYS": "later"}).code == 0
+        deadline = time.monotonic() + 20
+        while not (later := find(client, "later")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert [record.queue_offset for record in later] == [2]
+        (found,) = find(client, "B" * 32)
+        assert (found.queue_offset, bodies(found)) == (0, [b"0", b"1"])
+        for within in ("within-0", "within-1", "B" * 32 + "0", "B" * 32 + "1"):
+            assert find(client, within) == []
+
+
+def find(client: RawClient, key: str) -> list[RawMessage]:
+    """Ask for messages by key."""
+    fields = {"topic": TOPIC, "key": key, "maxNum": "64", "beginTimestamp": "0",
+              "endTimestamp": str((1 << 63) - 1), "indexType": "K"}  # fmt: skip
+    answer = client.call(12, fields)
+    return list(decode_records(answer.body)) if answer.code == 0 else []
