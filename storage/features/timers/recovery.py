@@ -29,6 +29,7 @@ from aerobee.storage.features.timers.index import TimerIndex
 from aerobee.storage.features.timers.marks import delivered_between
 from aerobee.storage.features.timers.note import NOTE_BYTES_MAX, TimersNote, decode_note
 from aerobee.storage.features.timers.pages import read_small
+from aerobee.storage.features.timers.repeated import delivered_unmarked
 from aerobee.storage.layout import TIMER_CHECK, TIMERS, FileSpan
 from aerobee.storage.store import MessageStore
 
@@ -74,6 +75,10 @@ class TimerRecovery:
         if index.behind or index.wheel.next_used(index.read_s) is not None:
             end = self._store.commit_log.committed
             index.done, index.done_until_s = delivered_between(self._store, index.position, end)
+            if not self.is_believed:  # another broker has had the store
+                done, until_s = delivered_unmarked(self._store, index, end)
+                index.done |= done
+                index.done_until_s = max(index.done_until_s, until_s)
         log.info(
             "timers_recovered waiting=%d behind=%d read=%d offset=%d log_end=%d delivered=%d"
             " note=%s",
