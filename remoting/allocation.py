@@ -5,7 +5,6 @@ share has to come out alike in every process and language, from the same queues 
 sorted as Java sorts them.
 """
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -124,6 +123,8 @@ def _text(topic: str, broker_name: str, queue_id: int) -> str:
 
 def _hash(key: str) -> int:
     """Return the first four bytes of the MD5 sum, as a number."""
+    import hashlib  # 2 ms, which members of groups with other strategies need not wait
+
     digest = hashlib.md5(key.encode("utf-8", "replace"), usedforsecurity=False).digest()
     return int.from_bytes(digest[:4], "big")
 

@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.errors import AerobeeError, Unavailable
@@ -36,15 +35,21 @@ def parse_namesrv(namesrv: str | Sequence[str]) -> tuple[str, ...]:
 
 def is_address_server(namesrv: tuple[str, ...]) -> bool:
     """Whether a user gave the URL of an address server instead of addresses."""
-    return len(namesrv) == 1 and urlsplit(namesrv[0]).scheme in PORTS
+    return len(namesrv) == 1 and _is_url(namesrv[0])
 
 
 def host_of(namesrv: str) -> str:
     """Return the "host:port" of an address as it is, or of an address server's URL."""
-    url = urlsplit(namesrv)
-    if url.scheme not in PORTS:
+    if not _is_url(namesrv):
         return namesrv
+    from urllib.parse import urlsplit  # which clients with addresses need not wait for
+
+    url = urlsplit(namesrv)
     return format_address(url.hostname or "", url.port or PORTS[url.scheme])
+
+
+def _is_url(text: str) -> bool:
+    return text.partition(":")[0].lower() in PORTS and "://" in text
 
 
 class AddressServer:

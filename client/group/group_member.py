@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.errors import BrokerRefused, InvalidUse, Unavailable
-from aerobee.client.group.local_offsets import LocalOffsets
 from aerobee.client.group.locks import GroupLocks
 from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore, StartingPoint
@@ -151,6 +150,8 @@ class GroupMember(Lifetime):
         """Return where offsets are kept: by these brokers, broadcasting in a folder here."""
         timeout_ms = self._client.offset_timeout_ms
         if self._broadcasts:
+            from aerobee.client.group.local_offsets import LocalOffsets
+
             return LocalOffsets(self._member.instance, self.group, timeout_ms, folder)
         return GroupOffsets(brokers, self.group, timeout_ms, brokers.routes.outages)
 

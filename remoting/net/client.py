@@ -4,19 +4,21 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.net.addresses import parse_address
 from aerobee.remoting.net.budget import IDLE_LOOKS, Budget, close_idle
-from aerobee.remoting.net.certificates.sides import ClientTls
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.disconnect_reasons import why_not_connected
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.single_flight import SingleFlight
 from aerobee.remoting.net.tls import TlsClientSettings
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.certificates.sides import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,13 @@ def refuse_requests(connection: Connection, command: Command) -> None:
                 remark=f" request type {command.code} not supported",
             )
         )
+
+
+def _client_tls(settings: TlsClientSettings) -> "ClientTls":
+    """Load what connections are encrypted with; plain ones do without its modules, some ms."""
+    from aerobee.remoting.net.certificates.sides import ClientTls
+
+    return ClientTls(settings)
 
 
 class ConnectionPool:
@@ -64,7 +73,7 @@ class ConnectionPool:
         self.on_made: list[Callable[[str, Connection], None]] = []
         self.on_not_made: list[Callable[[str, BaseException], None]] = []
         self.closed = False
-        self._tls = ClientTls(tls) if tls is not None else None
+        self._tls = _client_tls(tls) if tls is not None else None
         self._making: dict[str, SingleFlight[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._silent_since_s = 0.0
