@@ -57,21 +57,22 @@ main = Program(
         "aerobee export --store ~/store --to ./parquet",
     ),
 )
-main.params.append(
-    click.Option(
-        ["--version"],
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        callback=lambda ctx, param, value: _version(ctx) if value else None,
-        help="Print the version.",
+for program in (main, broker, namesrv):
+    program.params.append(
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=lambda ctx, param, value: _version(ctx) if value else None,
+            help="Print the version, and whether it is compiled.",
+        )
     )
-)
 
 
 def _version(ctx: click.Context) -> None:
-    """Print the installed version and end."""
-    from importlib.metadata import version
+    """Print the installed version and how it was built, and end."""
+    from aerobee.remoting.config.built import build
 
-    click.echo(f"aerobee {version('aerobee')}")
+    click.echo(f"{ctx.info_name} {build()}")
     ctx.exit()

@@ -4,8 +4,10 @@ A build never fails for want of a compiler: then the wheel is a pure one, and ev
 Python. `AEROBEE_COMPILE=0` asks for that, `AEROBEE_COMPILE=1` makes a failure an error.
 """
 
+import json
 import os
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -34,16 +36,19 @@ class BuildSteps(BuildHookInterface[Any]):
                     if product.suffix in (".so", ".pyd"):
                         product.unlink()
         wanted = os.environ.get("AEROBEE_COMPILE", "")
-        if wanted == "0":
-            return
         self._folder = tempfile.TemporaryDirectory(prefix="aerobee-build-")
+        if wanted == "0":
+            self._tell(build_data, [], "AEROBEE_COMPILE=0 was set when it was built")
+            return
         try:
             products = compiled(Path(self.root), Path(self._folder.name))
         except Exception as error:  # whatever is missing or wrong, there is another way
             if wanted == "1":
                 raise
             self.app.display_warning(f"not compiled, Python does the same more slowly: {error}")
+            self._tell(build_data, [], reason(error))
             return
+        self._tell(build_data, [module_name(source) for source in products])
         for source, product in products.items():
             name = f"{Path(source).parent.as_posix()}/{product.name}"
             if editable:
@@ -53,6 +58,12 @@ class BuildSteps(BuildHookInterface[Any]):
         if not editable:
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
+
+    def _tell(self, build_data: dict[str, Any], modules: list[str], why: str = "") -> None:
+        """Write down what was compiled, or why not, where `remoting/config/built.py` reads it."""
+        note = Path(self._folder.name, "build.json")
+        note.write_text(json.dumps({"compiled": modules, "why": why}))
+        build_data["extra_metadata"][str(note)] = note.name
 
     def _link(self) -> None:
         """Link `.dev/aerobee/<name>` to `<name>/`, so that the flat folders are one package."""
@@ -68,6 +79,8 @@ def compiled(root: Path, folder: Path) -> dict[str, Path]:
     """Compile into `folder`; return each source with its product. Any error: it cannot be done."""
     if sys.implementation.name != "cpython":
         raise RuntimeError(f"not of use to {sys.implementation.name}")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # to load it would switch the lock on for all
+        raise RuntimeError("not of use to free-threaded Python, whose threads it would hold up")
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -87,6 +100,15 @@ def compiled(root: Path, folder: Path) -> dict[str, Path]:
         source: Path(command.get_ext_fullpath(extension.name))
         for source, extension in zip(COMPILED, extensions, strict=True)
     }
+
+
+def reason(error: Exception) -> str:
+    """Say in a few words why there is no compiled code; the log of the build has the rest."""
+    if isinstance(error, RuntimeError):
+        return f"compiled code is {error}"
+    if "No such file or directory" in str(error) or isinstance(error, FileNotFoundError):
+        return "no compiler found when it was built"
+    return f"it could not be compiled when it was built: {' '.join(str(error).split())[:200]}"
 
 
 def module_name(source: str) -> str:

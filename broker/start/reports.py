@@ -3,8 +3,10 @@
 import logging
 import time
 
+from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.start.context import Context
 from aerobee.broker.start.waiting import what_waits
+from aerobee.remoting.config.built import build
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server_log import tell_openness
 from aerobee.storage.layout import ABORT
@@ -35,6 +37,11 @@ def serves(ctx: Context, port: int) -> None:
         log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
     for warning in what_waits(ctx):
         log.warning("%s", warning)
+    if not is_compiled():
+        log.warning(
+            "broker_not_compiled reason=%r: Python does all, two to three times as slowly",
+            build().why or "the compiled code cannot be loaded",
+        )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
 

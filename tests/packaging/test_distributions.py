@@ -1,6 +1,7 @@
 """The wheel and the sdist hold every module, and nothing that should not travel."""
 
 import importlib.machinery
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.runs.source_tree import ROOT, committed_files, name, packages, project
+
+from aerobee.remoting.config.built import BUILD_FILE
 
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 COMPILED = {
@@ -53,6 +56,14 @@ def wheel_files(folder: Path) -> set[str]:
         return {file for file in archive.namelist() if ".dist-info/" not in file}
 
 
+def build_note(wheel: Path) -> dict[str, object]:
+    """Return what a wheel says of how it was built."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"aerobee-{version()}.dist-info/{BUILD_FILE}")
+    told: dict[str, object] = json.loads(text)
+    return told
+
+
 def packaged_files() -> set[str]:
     """Name every committed file below the packaged folders."""
     return {name(path) for path in committed_files() if name(path).split("/")[0] in packages()}
@@ -75,6 +86,7 @@ def test_the_wheel_holds_compiled_code_that_works(built: Path, tmp_path: Path) -
     """With a compiler the wheel is made for this platform, and its module can be imported."""
     (wheel,) = built.glob("*.whl")
     assert not wheel.name.endswith("none-any.whl")
+    assert build_note(wheel) == {"compiled": list(COMPILED), "why": ""}
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     for module, file in COMPILED.items():
@@ -89,17 +101,22 @@ def test_the_wheel_holds_compiled_code_that_works(built: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("environment", "reason"),
-    [({"CC": "false"}, "not compiled, Python does the same"), ({"AEROBEE_COMPILE": "0"}, "")],
+    ("environment", "reason", "why"),
+    [
+        ({"CC": "/nowhere/cc"}, "not compiled, Python does the same", "no compiler found when it"),
+        ({"AEROBEE_COMPILE": "0"}, "", "AEROBEE_COMPILE=0 was set when it was built"),
+    ],
 )
 def test_a_wheel_without_compiled_code_is_for_any_platform(
-    tmp_path: Path, environment: dict[str, str], reason: str
+    tmp_path: Path, environment: dict[str, str], reason: str, why: str
 ) -> None:
     """Without a compiler that works, or where it is not wanted, everything is there in Python."""
     assert reason in build(tmp_path, "--wheel", **environment)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     assert wheel_files(tmp_path) == {f"aerobee/{file}" for file in packaged_files()}
+    told = build_note(wheel)
+    assert told["compiled"] == [] and str(told["why"]).startswith(why)
 
 
 def test_the_sdist_holds_the_project(built: Path) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from aerobee.cli import main
 from aerobee.cli.program import Failure, Lazy, Program, option_name
+from aerobee.remoting.config.built import build
 from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.errors import AerobeeError
 
@@ -106,9 +107,10 @@ def test_help_loads_no_library() -> None:
 
 
 def test_version() -> None:
-    """The installed version is printed."""
-    result = CliRunner().invoke(main.main, ["--version"])
-    assert result.stdout.startswith("aerobee ")
+    """The installed version is printed, with how it was built, by all three programs."""
+    for program in (main.main, main.broker, main.namesrv):
+        result = CliRunner().invoke(program, ["--version"])
+        assert result.stdout == f"{program.name} {build()}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
