@@ -7,10 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from aerobee.client.codecs import JSON, MSGPACK, BodyCodec, JsonCodec, MsgpackCodec
     from aerobee.client.errors import (
+        BadBody,
         BrokerRefused,
         ClientError,
         InvalidMessage,
+        InvalidSetting,
         InvalidUse,
         RouteMissing,
         SendFailed,
@@ -62,8 +65,8 @@ if TYPE_CHECKING:
     )
     from aerobee.client.requests.replying import is_request, reply_to
     from aerobee.client.requests.request_producer import RequestProducer
-    from aerobee.client.selectors import QueueSelector, at_random, by_key
     from aerobee.client.sending.producer import Producer
+    from aerobee.client.sending.selectors import QueueSelector, at_random, by_key
     from aerobee.client.settings import (
         ClientSettings,
         LatencySettings,
@@ -77,16 +80,26 @@ if TYPE_CHECKING:
     from aerobee.client.transactions.half import HalfMessage, Transaction
     from aerobee.client.transactions.listener import TransactionListener, TransactionState
     from aerobee.client.transactions.producer import TransactionProducer
+    from aerobee.remoting.errors import AerobeeError, CallTimedOut, ConnectionLost, NotConnected
+    from aerobee.remoting.net.addresses import BadAddress
     from aerobee.remoting.net.tls import TlsClientSettings
 
 __all__ = [
+    "JSON",
+    "MSGPACK",
+    "AerobeeError",
     "Averagely",
     "AveragelyByCircle",
+    "BadAddress",
+    "BadBody",
+    "BodyCodec",
     "BrokerRefused",
     "ByConfig",
     "ByMachineRoom",
+    "CallTimedOut",
     "ClientError",
     "ClientSettings",
+    "ConnectionLost",
     "ConsistentHash",
     "ConsumeContext",
     "ConsumeFrom",
@@ -100,7 +113,9 @@ __all__ = [
     "HalfMessage",
     "HandlerStatistics",
     "InvalidMessage",
+    "InvalidSetting",
     "InvalidUse",
+    "JsonCodec",
     "LatencySettings",
     "Later",
     "LitePullConsumer",
@@ -110,7 +125,9 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "MessageTraces",
+    "MsgpackCodec",
     "NoReply",
+    "NotConnected",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -155,10 +172,13 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "aerobee.client.codecs": ("BodyCodec", "JSON", "JsonCodec", "MSGPACK", "MsgpackCodec"),
     "aerobee.client.errors": (
+        "BadBody",
         "BrokerRefused",
         "ClientError",
         "InvalidMessage",
+        "InvalidSetting",
         "InvalidUse",
         "RouteMissing",
         "SendFailed",
@@ -177,10 +197,7 @@ _HOMES: Final = {
         "MachineRoomNearby",
         "Strategy",
     ),
-    "aerobee.client.handlers": (
-        "ConsumeResult",
-        "Later",
-    ),
+    "aerobee.client.handlers": ("ConsumeResult", "Later"),
     "aerobee.client.hooks": (
         "ConsumeContext",
         "ConsumeHook",
@@ -194,27 +211,16 @@ _HOMES: Final = {
         "SendHook",
     ),
     "aerobee.client.instance.stopping": ("run",),
-    "aerobee.client.message": (
-        "Message",
-        "MessageQueue",
-        "SendResult",
-        "SendStatus",
-    ),
+    "aerobee.client.message": ("Message", "MessageQueue", "SendResult", "SendStatus"),
     "aerobee.client.plain.pull_consumer": ("PullConsumer",),
-    "aerobee.client.plain.traces": (
-        "MessageTraces",
-        "read_traces",
-    ),
+    "aerobee.client.plain.traces": ("MessageTraces", "read_traces"),
     "aerobee.client.poll.lite_pull_consumer": ("LitePullConsumer",),
     "aerobee.client.pulls.process_queue": ("QueueStatistics",),
     "aerobee.client.pulls.puller": ("PullResult",),
     "aerobee.client.pulls.raw": ("PullStatus",),
     "aerobee.client.pulls.statistics": ("TopicStatistics",),
     "aerobee.client.push.handling": ("HandlerStatistics",),
-    "aerobee.client.push.push_consumer": (
-        "PushConsumer",
-        "PushStatistics",
-    ),
+    "aerobee.client.push.push_consumer": ("PushConsumer", "PushStatistics"),
     "aerobee.client.received": ("ReceivedMessage",),
     "aerobee.client.requests.errors": (
         "NoReply",
@@ -222,16 +228,9 @@ _HOMES: Final = {
         "ReplyConnectionLost",
         "ReplyNotTaken",
     ),
-    "aerobee.client.requests.replying": (
-        "is_request",
-        "reply_to",
-    ),
+    "aerobee.client.requests.replying": ("is_request", "reply_to"),
     "aerobee.client.requests.request_producer": ("RequestProducer",),
-    "aerobee.client.selectors": (
-        "QueueSelector",
-        "at_random",
-        "by_key",
-    ),
+    "aerobee.client.sending.selectors": ("QueueSelector", "at_random", "by_key"),
     "aerobee.client.sending.producer": ("Producer",),
     "aerobee.client.settings": (
         "ClientSettings",
@@ -243,15 +242,11 @@ _HOMES: Final = {
         "PushSettings",
         "TransactionSettings",
     ),
-    "aerobee.client.transactions.half": (
-        "HalfMessage",
-        "Transaction",
-    ),
-    "aerobee.client.transactions.listener": (
-        "TransactionListener",
-        "TransactionState",
-    ),
+    "aerobee.client.transactions.half": ("HalfMessage", "Transaction"),
+    "aerobee.client.transactions.listener": ("TransactionListener", "TransactionState"),
     "aerobee.client.transactions.producer": ("TransactionProducer",),
+    "aerobee.remoting.errors": ("AerobeeError", "CallTimedOut", "ConnectionLost", "NotConnected"),
+    "aerobee.remoting.net.addresses": ("BadAddress",),
     "aerobee.remoting.net.tls": ("TlsClientSettings",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

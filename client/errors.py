@@ -1,31 +1,38 @@
 """What a client call can raise, sorted by what the caller can do about it.
 
-AerobeeError
-├── ClientError
-│   ├── InvalidMessage    the message itself cannot be sent: correct it
-│   ├── InvalidUse        the call does not fit the state or the settings: correct the program
-│   ├── RouteMissing      no broker serves the topic (for sending, or at all): create it, or wait
-│   ├── BrokerRefused     a broker or nameserver answered with an error code: see `code`
-│   ├── SendFailed        every attempt of a send failed; the last reason is `__cause__`
-│   ├── TransactionNotBegun  the half message is not kept safely: it is rolled back
-│   ├── NoReply           a request was stored, and no reply came in time
-│   │   └── ReplyConnectionLost  where a connection was lost on which it may have come
-│   ├── ReplierRefused    the replier says why there is no answer
-│   └── ReplyNotTaken     the requester of a reply is gone, or did not take it
+ClientError               every error of a client; the same class as AerobeeError
+├── InvalidMessage        the message itself cannot be sent: correct it
+├── InvalidUse            the call does not fit the state or the settings: correct the program
+│   └── InvalidSetting    a setting's value (a ValueError as well)
+├── BadAddress            an address is not of the form host:port
+├── BadBody               a received body is not what it was read as (a ValueError as well)
+├── RouteMissing          no broker serves the topic (for sending, or at all): create it, or wait
+├── BrokerRefused         a broker or nameserver answered with an error code: see `code`
+├── SendFailed            every attempt of a send failed; the last reason is `__cause__`
+├── TransactionNotBegun   the half message is not kept safely: it is rolled back
+├── NoReply               a request was stored, and no reply came in time
+│   └── ReplyConnectionLost  where a connection was lost on which it may have come
+├── ReplierRefused        the replier says why there is no answer
+├── ReplyNotTaken         the requester of a reply is gone, or did not take it
 └── Unavailable           no answer in time, or no connection: try again later
+    ├── NotConnected      the request was not sent: no connection could be made
+    ├── ConnectionLost    the connection closed before the reply: it may have been carried out
+    └── CallTimedOut      no reply in time: it may have been carried out
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError, Unavailable
 
 __all__ = [
+    "BadBody",
     "BrokerRefused",
     "ClientError",
     "InvalidMessage",
+    "InvalidSetting",
     "InvalidUse",
     "RouteMissing",
     "SendFailed",
@@ -47,8 +54,8 @@ NOT_NOW: Final = frozenset(
 REASONS_TOLD_MAX: Final = 4
 
 
-class ClientError(AerobeeError):
-    """Base of what the client library itself raises (MQClientException.java)."""
+ClientError: TypeAlias = AerobeeError
+"""The base of every error that leaves a client, that of `except` where all are meant."""
 
 
 class InvalidMessage(ClientError):
@@ -59,7 +66,25 @@ class InvalidMessage(ClientError):
 
 
 class InvalidUse(ClientError):
-    """The call does not fit the client's state: not started, closed, or two modes mixed."""
+    """The call does not fit: a wrong argument, or a client that is not started, or closed."""
+
+
+class InvalidSetting(InvalidUse, ValueError):
+    """A setting has a value that it cannot have; the text names it and what is allowed."""
+
+
+class BadBody(ClientError, ValueError):
+    """A received body is not what it was to be read as.
+
+        except BadBody as error:
+            print(error.__cause__)  # what the codec said
+
+    Whoever handles the message again will get it again: `Later(delay_level=-1)` puts it to the dead
+    letters at once.
+    """
+
+    def __init__(self, kind: str, place: str, why: Exception) -> None:
+        super().__init__(f"the body is no {kind}: {why} (message {place})")
 
 
 class RouteMissing(ClientError):
@@ -143,3 +168,16 @@ class TransactionNotBegun(ClientError):
         self.topic = topic
         self.message_id = message_id
         self.status = status
+
+
+def wrong_argument(name: str, wanted: str, value: object, hint: str = "") -> InvalidUse:
+    """Return the error for an argument of a wrong kind: its name, what is wanted, what it is."""
+    return InvalidUse(what_is_wrong(name, wanted, value, hint))
+
+
+def what_is_wrong(name: str, wanted: str, value: object, hint: str = "") -> str:
+    """Say that a value has to be of another kind, and what to write instead."""
+    kind = "None" if value is None else type(value).__name__
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        kind = f"{kind} {value!r:.60}"
+    return f"{name} must be {wanted}, is {kind}{f': {hint}' if hint else ''}"

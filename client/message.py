@@ -2,11 +2,12 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
-from aerobee.client.errors import InvalidMessage
+from aerobee.client.codecs import JSON
+from aerobee.client.errors import InvalidMessage, what_is_wrong
 from aerobee.remoting import bodies
 from aerobee.remoting.message.properties import (
     NAME_SEPARATOR,
@@ -21,6 +22,9 @@ GROUP_CHARACTERS_MAX: Final = 120
 _NAME_CHARACTERS: Final = frozenset(
     "%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
+
+SOUND_TAGS_MAX: Final = 1_000
+_sound_tags: Final[set[str]] = set()  # that were looked at
 
 
 class MessageQueue(NamedTuple):
@@ -40,24 +44,47 @@ class MessageQueue(NamedTuple):
         return cls(named.topic, named.broker_name, named.queue_id)
 
 
-class Message(msgspec.Struct):
-    """A message to send (Message.java).
+class Message(msgspec.Struct, repr_omit_defaults=True):
+    """A message to send: a topic and a body, and what finds or delays it (Message.java).
 
-    `body` is at most 4 MiB by default; `tags` is one tag (RocketMQ filters by it); `keys` are
-    business keys by which tools find the message; `delay_level` 1-18 asks the broker to deliver it
-    later (1 s, 5 s, 10 s, 30 s, 1 m ... 2 h by default), 0 at once; `properties` are the user's
-    own, and RocketMQ's as far as no other field says the same (TIMER_DELAY_SEC, __SHARDINGKEY ...):
-    without empty names or values, and without the id that the client gives every message
-    (UNIQ_KEY), nor what makes a half message (TRAN_MSG), which a TransactionProducer says.
+        Message("orders", b"one", tags="new", keys="order-1", properties={"by": "me"})
+        Message("orders", json={"order": 1})  # or a dataclass, msgspec.Struct or pydantic model
+
+    - `topic`: 1 to 127 letters, digits and %|-_ (no dots).
+    - `body`: bytes, at most 4 MiB by default, at least one; or `json`, which is written at once.
+    - `tags`: one tag without blanks, by which consumers filter (`subscribe(tags="new || paid")`).
+    - `keys`: one or several business keys without blanks, by which `find` and tools find it.
+    - `delay_level`: 1 to 18, the broker delivers it after 1 s, 5 s, 10 s, 30 s, 1 m ... 2 h; 0: at
+      once. For other times see `Producer.send`: `delay`, `deliver_at`.
+    - `properties`: texts by name, at most 32 KiB together: the user's own, and RocketMQ's as far as
+      no field says the same (__SHARDINGKEY ...); without empty names or values, and without the id
+      that the client gives every message (UNIQ_KEY), nor what makes a half message (TRAN_MSG).
+    - `flag`: an int32 that only the user reads.
+
+    Raises InvalidMessage for a body that is no bytes; a send does for all else.
     """
 
     topic: str
-    body: bytes
+    body: bytes = b""
     tags: str | None = None
     keys: str | Iterable[str] = ()
     delay_level: int = 0
     properties: dict[str, str] = {}  # each message gets a dict of its own
     flag: int = 0
+    json: Any = msgspec.UNSET  # once it is written, too
+
+    def __post_init__(self) -> None:
+        """Write the body."""
+        if self.body.__class__ is not bytes or self.json is not msgspec.UNSET:
+            self._write_body()
+
+    def _write_body(self) -> None:
+        if self.json is not msgspec.UNSET:
+            if self.body != b"":
+                raise InvalidMessage("give one of body and json")
+            self.body, self.json = JSON.encode(self.json), msgspec.UNSET
+        else:
+            self.body = _as_bytes(self.body)
 
     def wire_properties(self, unique_key: str, own: Mapping[str, str] = {}) -> str:
         """Write all the properties as they travel; the message itself is left as it is.
@@ -68,7 +95,10 @@ class Message(msgspec.Struct):
         """
         keys = self.keys
         if not isinstance(keys, str):
-            keys = " ".join(keys)
+            try:
+                keys = " ".join(keys)
+            except TypeError:
+                raise InvalidMessage(what_is_wrong("keys", "a text or texts", keys)) from None
         text = f"UNIQ_KEY\x01{unique_key}\x02"
         pairs = 1
         if keys:
@@ -103,6 +133,15 @@ class Message(msgspec.Struct):
 
         Java's client takes none of RocketMQ's names from users (Message.putUserProperty).
         """
+        try:
+            "".join(properties), "".join(properties.values())
+        except TypeError:
+            for each in properties.items():
+                for what, value in zip(("name", "value"), each, strict=True):
+                    if not isinstance(value, str):
+                        hint = f"of {each[0]!r}; write str(...)"
+                        what = what_is_wrong(f"a property's {what}", "a text", value, hint)
+                        raise InvalidMessage(what) from None
         if "" in properties or not all(properties.values()):
             name = next((name for name, value in properties.items() if not value), "")
             raise InvalidMessage(f"property {name!r}: its name or value is empty")
@@ -171,6 +210,8 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
 
 def check_name(what: str, name: str, characters_max: int) -> None:
     """Raise InvalidMessage unless `name` is a topic or group name that brokers accept."""
+    if not isinstance(name, str):
+        raise InvalidMessage(what_is_wrong(f"the {what}", "a text", name))
     if not name or not name.strip():
         raise InvalidMessage(f"the {what} is empty")
     if len(name) > characters_max and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -182,15 +223,67 @@ def check_name(what: str, name: str, characters_max: int) -> None:
         raise InvalidMessage(f"the {what} {name!r} has {bad!r}; allowed: letters, digits, %|-_")
 
 
-def check_message(message: Message, body_bytes_max: int) -> None:
-    """Raise InvalidMessage for what no broker takes: an empty body, one too large, a bad topic."""
-    if not message.body:
+def check_message(message: Message, body_bytes_max: int, delay_level_max: int = 18) -> None:
+    """Raise InvalidMessage for what no broker takes: an empty body, one too large, a bad topic.
+
+    Fields can be set, so that their kinds are looked at as well, those of properties when they are
+    written.
+    """
+    if message.__class__ is not Message and not isinstance(message, Message):
+        hint = "write Message(topic, body)"
+        raise InvalidMessage(what_is_wrong("message", "a Message", message, hint))
+    body, tags = message.body, message.tags
+    if body.__class__ is not bytes:
+        body = message.body = _as_bytes(body)
+    if not body:
         raise InvalidMessage(f"the message for {message.topic!r} has an empty body")
-    if len(message.body) > body_bytes_max:
+    if len(body) > body_bytes_max:
         raise InvalidMessage(
-            f"the body has {len(message.body)} bytes, the limit is {body_bytes_max} "
+            f"the body has {len(body)} bytes, the limit is {body_bytes_max} "
             "(ProducerSettings.body_bytes_max, and maxMessageSize of the broker)"
         )
+    if message.topic.__class__ is not str:
+        raise InvalidMessage(what_is_wrong("the topic", "a text", message.topic))
+    if tags is not None and (tags.__class__ is not str or tags not in _sound_tags):
+        _check_tags(tags)
+    if message.delay_level or message.flag or message.properties.__class__ is not dict:
+        _check_rest(message, delay_level_max)
+
+
+def _as_bytes(body: object) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    hint = "write json=... for its JSON"
+    if isinstance(body, str):
+        hint = "write body.encode()"
+    elif body is None:
+        hint = "consumers see no empty bodies; b'-' would do"
+    raise InvalidMessage(what_is_wrong("body", "bytes", body, hint))
+
+
+def _check_tags(tags: str) -> None:
+    """Raise InvalidMessage for a tag that no subscription could name; remember a sound one."""
+    if not isinstance(tags, str):
+        raise InvalidMessage(what_is_wrong("tags", "a text", tags, "a message has one tag"))
+    if tags and (tags.split() != [tags] or "||" in tags):
+        raise InvalidMessage(f"tags={tags[:80]!r}: a message has one tag, without blanks and ||")
+    if len(_sound_tags) >= SOUND_TAGS_MAX:
+        _sound_tags.clear()
+    _sound_tags.add(tags)
+
+
+def _check_rest(message: Message, delay_level_max: int) -> None:
+    if not isinstance(message.properties, dict):
+        raise InvalidMessage(what_is_wrong("properties", "a dict of texts", message.properties))
+    level, flag = message.delay_level, message.flag
+    if not isinstance(level, int) or not 0 <= level <= delay_level_max:
+        raise InvalidMessage(
+            f"delay_level={level!r}: allowed are 0 to {delay_level_max} (of a broker's"
+            " messageDelayLevel; see ProducerSettings.delay_level_max); for another time write"
+            " send(message, delay=timedelta(minutes=7))"
+        )
+    if not isinstance(flag, int) or not -(2**31) <= flag < 2**31:
+        raise InvalidMessage(f"flag={flag!r}: it must be an int of 32 bits")
 
 
 def joined_keys(properties: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from aerobee.client.codecs import Decodable
 from aerobee.client.compiled.choice import MessageDamage, MessageFields, light
 from aerobee.client.message import joined_keys
 from aerobee.remoting.message.message_id import offset_message_id
@@ -21,7 +22,7 @@ UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
 
 
 @light
-class ReceivedMessage(MessageFields):
+class ReceivedMessage(MessageFields, Decodable):
     """A message that was fetched from a queue (MessageExt.java).
 
     `queue_offset` counts messages of `queue`; `position` is the record's place in the broker's log,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from aerobee.client.errors import InvalidSetting
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.message.compression import CODECS, need_codec
 from aerobee.remoting.net.tls import TlsClientSettings
@@ -40,7 +41,9 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         if self.access_channel not in ("LOCAL", "CLOUD"):
-            raise ValueError(f"access_channel={self.access_channel!r}: allowed are LOCAL, CLOUD")
+            raise InvalidSetting(
+                f"access_channel={self.access_channel!r}: allowed are LOCAL, CLOUD"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +64,12 @@ class LatencySettings:
 
     def __post_init__(self) -> None:
         if len(self.slow_ms) != len(self.avoid_ms) or not self.slow_ms:
-            raise ValueError(
+            raise InvalidSetting(
                 f"slow_ms has {len(self.slow_ms)} values, avoid_ms {len(self.avoid_ms)}: each of"
                 " the first needs one of the second"
             )
         if list(self.slow_ms) != sorted(self.slow_ms) or min(*self.slow_ms, *self.avoid_ms) < 0:
-            raise ValueError("slow_ms must rise, and neither it nor avoid_ms go below 0")
+            raise InvalidSetting("slow_ms must rise, and neither it nor avoid_ms go below 0")
         _check_range("detect_interval_ms", self.detect_interval_ms, 2**31 - 1)
         _check_range("detect_timeout_ms", self.detect_timeout_ms, 2**31 - 1)
 
@@ -89,13 +92,16 @@ class ProducerSettings:
     compress_over_bytes: int = 4 * 1024  # compressMsgBodyOverHowmuch; batches never
     compression: str = "zlib"  # or "lz4", "zstd": brokers and consumers from 5.0 on
     compression_level: int = 5
+    delay_level_max: int = 18  # of the brokers' messageDelayLevel; they take more for the last one
     create_topic_key: str = AUTO_CREATE_TOPIC  # the topic whose brokers create unknown ones
     default_topic_queues: int = 4  # queues of a topic that a send creates
     latency: LatencySettings = field(default_factory=LatencySettings)
 
     def __post_init__(self) -> None:
         if self.compression not in CODECS:
-            raise ValueError(f"compression={self.compression!r}: allowed are {', '.join(CODECS)}")
+            raise InvalidSetting(
+                f"compression={self.compression!r}: allowed are {', '.join(CODECS)}"
+            )
         need_codec(self.compression)
 
 
@@ -179,7 +185,7 @@ class PushSettings:
 
     def __post_init__(self) -> None:
         if self.commit not in ("interval", "each"):
-            raise ValueError(f"commit={self.commit!r}: allowed are interval, each")
+            raise InvalidSetting(f"commit={self.commit!r}: allowed are interval, each")
         _check_range("concurrency", self.concurrency, 1_000)
         _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
         _check_range("batch", self.batch, 1_024)
@@ -222,13 +228,13 @@ class PullConsumerSettings:
 
     def __post_init__(self) -> None:
         if self.suspend_timeout_ms < self.suspend_ms:
-            raise ValueError(
+            raise InvalidSetting(
                 f"suspend_timeout_ms={self.suspend_timeout_ms}: it must not be below"
                 f" suspend_ms={self.suspend_ms}"
             )
 
 
 def _check_range(name: str, value: int | None, most: int) -> None:
-    """Raise ValueError outside of what Java's client takes (DefaultMQPushConsumerImpl.java)."""
+    """Raise InvalidSetting outside of what Java's client takes (DefaultMQPushConsumerImpl.java)."""
     if value is not None and not 1 <= value <= most:
-        raise ValueError(f"{name}={value}: allowed are 1 to {most}")
+        raise InvalidSetting(f"{name}={value}: allowed are 1 to {most}")

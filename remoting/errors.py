@@ -18,7 +18,23 @@ REMARK_CHARS_MAX: Final = 32_767  # a header has at most 16 MiB, and escapes tak
 
 
 class AerobeeError(Exception):
-    """Something this library noticed and can explain."""
+    """The base of every error that Aerobee raises: something it noticed and can explain.
+
+    try:
+        await producer.send(message)
+    except ClientError as error:  # the name of this class in aerobee.client
+        print(error)
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let errors be pickled (task queues, process pools), whatever arguments they take."""
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(kind: type[AerobeeError], texts: tuple[object, ...]) -> AerobeeError:
+    error = kind.__new__(kind)
+    error.args = texts
+    return error
 
 
 class ProtocolError(AerobeeError):

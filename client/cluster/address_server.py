@@ -1,35 +1,56 @@
 """Nameserver addresses: as a user gives them, or told by an HTTP server where they move."""
 
 import logging
+import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, wrong_argument
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.extras import need
-from aerobee.remoting.net.addresses import format_address, parse_address
+from aerobee.remoting.net.addresses import BadAddress, format_address, parse_address
 from aerobee.remoting.net.single_flight import SingleFlight
 
 log = logging.getLogger(__name__)
 
+NAMESRV_ADDR: Final = "NAMESRV_ADDR"  # in the environment
 TIMEOUT_S: Final = 3.0
 ANSWER_BYTES_MAX: Final = 64 * 1024
 PORTS: Final = {"http": 80, "https": 443}
 
 
-def parse_namesrv(namesrv: str | Sequence[str]) -> tuple[str, ...]:
+def parse_namesrv(namesrv: str | Sequence[str] | None) -> tuple[str, ...]:
     """Read nameserver addresses: "host:port;host:port", commas as well, or a sequence of them.
 
-    One HTTP URL instead is that of a server that tells the addresses. Raises InvalidUse if
-    there is none, or such a URL beside something else.
+    One HTTP URL instead is that of a server that tells the addresses; None stands for what
+    NAMESRV_ADDR says in the environment, as for RocketMQ's clients. Raises InvalidUse if there is
+    none, or such a URL beside something else, BadAddress for what is no address.
     """
+    where = f"namesrv={namesrv!r}"
+    if namesrv is None:
+        namesrv = os.environ.get(NAMESRV_ADDR, "")
+        where = f"{NAMESRV_ADDR}={namesrv!r}"
     parts = re.split(r"[;,\s]+", namesrv) if isinstance(namesrv, str) else namesrv
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+        raise wrong_argument("namesrv", "'host:port;host:port' or a sequence of these", namesrv)
     addresses = tuple(part.strip() for part in parts if part.strip())
     if not addresses:
-        raise InvalidUse("no nameserver address given; write for example namesrv='127.0.0.1:9876'")
-    if len(addresses) > 1 and any("://" in address for address in addresses):
-        raise InvalidUse(f"namesrv={namesrv!r}: a URL of an address server stands alone")
+        raise InvalidUse(
+            "no nameserver address given; write for example namesrv='127.0.0.1:9876', or set"
+            f" {NAMESRV_ADDR} in the environment"
+        )
+    if any("://" in address for address in addresses):
+        if len(addresses) > 1:
+            raise InvalidUse(f"{where}: a URL of an address server stands alone")
+        if not is_address_server(addresses):
+            raise BadAddress(f"{where}: an address server has an HTTP URL")
+        return addresses
+    for address in addresses:
+        try:
+            parse_address(address)
+        except BadAddress as error:
+            raise BadAddress(f"{where}: {error}; write for example '127.0.0.1:9876'") from None
     return addresses
 
 

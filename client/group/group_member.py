@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.errors import BrokerRefused, InvalidUse, Unavailable
+from aerobee.client.errors import BrokerRefused, InvalidUse, Unavailable, wrong_argument
 from aerobee.client.group.locks import GroupLocks
 from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore, StartingPoint
@@ -44,6 +44,14 @@ class MessageModel(enum.Enum):
     BROADCASTING = BROADCASTING
 
 
+def model_word(model: MessageModel) -> str:
+    """Return how brokers call a model; raises InvalidUse for what is none."""
+    if not isinstance(model, MessageModel):
+        hint = "write MessageModel.CLUSTERING or MessageModel.BROADCASTING"
+        raise wrong_argument("model", "a MessageModel", model, hint)
+    return model.value
+
+
 class GroupMember(Lifetime):
     """A consumer before and while it belongs to a group; the consumers derive from it.
 
@@ -60,7 +68,7 @@ class GroupMember(Lifetime):
         self,
         group: str,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None,
         client: ClientSettings | None,
         strategy: Strategy | None,
         start: StartingPoint,

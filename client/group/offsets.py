@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 
 from aerobee.client.cluster.outages import Outages
 from aerobee.client.cluster.queue_offsets import BrokerCalls, QueueOffsets
-from aerobee.client.errors import BrokerRefused
+from aerobee.client.errors import BrokerRefused, wrong_argument
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.trouble import consuming_from
 from aerobee.remoting.clocks import wall_clock_ms
@@ -212,7 +212,13 @@ class StartingPoint:
 
     @classmethod
     def of(cls, consume_from: ConsumeFrom, timestamp_ms: int | None) -> Self:
-        """Take a user's words; who names no time means half an hour ago."""
+        """Take a user's words; who names no time means half an hour ago. Raises InvalidUse."""
+        if not isinstance(consume_from, ConsumeFrom):
+            hint = "write ConsumeFrom.FIRST for all that there is, ConsumeFrom.LAST for what comes"
+            raise wrong_argument("consume_from", "a ConsumeFrom", consume_from, hint)
+        if timestamp_ms is not None and not isinstance(timestamp_ms, int):
+            wanted = "milliseconds since 1970, an int"
+            raise wrong_argument("consume_timestamp_ms", wanted, timestamp_ms)
         if timestamp_ms is None:
             timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
         return cls(consume_from, timestamp_ms)

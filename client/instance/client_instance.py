@@ -49,6 +49,7 @@ class ClientInstance:
 
     def __init__(self, namesrv: tuple[str, ...], settings: ClientSettings) -> None:
         self.settings = settings
+        self.loop = asyncio.get_running_loop()
         self.users = 0  # open producers and consumers
         self.checkers = Checkers()
         self.groups: set[str] = set()  # consumer groups that have, or are about to have, a member

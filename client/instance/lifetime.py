@@ -122,6 +122,12 @@ class Lifetime(ABC):
             return
         if instance is None:
             return
+        if instance.loop is not asyncio.get_running_loop():
+            if not instance.loop.is_closed():
+                raise InvalidUse(self._foreign(instance))
+            self._instance = None  # its connections ended with their loop
+            self._closed += 1
+            return
         ended = self._ended = asyncio.get_running_loop().create_future()
         self._leaving = True
         try:
@@ -140,7 +146,19 @@ class Lifetime(ABC):
             raise InvalidUse(f"the {self._role} is started already")
 
     def _started(self) -> ClientInstance:
-        """Return the instance of a client that is in use; raises InvalidUse."""
-        if self._instance is None or self._leaving:
-            raise InvalidUse(f"the {self._role} is not started, or closed; use `async with`")
-        return self._instance
+        """Return the instance of a client that is in use, in its event loop; raises InvalidUse."""
+        instance = self._instance
+        if instance is None or self._leaving:
+            what = "is closed" if self._leaving or self._closed else "is not started"
+            raise InvalidUse(f"the {self._role} {what}; use `async with`, or `start`")
+        if instance.loop is not asyncio.get_running_loop():
+            raise InvalidUse(self._foreign(instance))
+        return instance
+
+    def _foreign(self, instance: ClientInstance) -> str:
+        """Say that a client is used in another event loop than its own."""
+        which = "which has ended" if instance.loop.is_closed() else "which runs elsewhere"
+        return (
+            f"the {self._role} was started in another event loop, {which}: start one in each, most"
+            " simply by one asyncio.run for the whole program"
+        )

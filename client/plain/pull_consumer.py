@@ -47,7 +47,7 @@ class PullConsumer(Lifetime):
         self,
         group: str,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None = None,
         settings: PullConsumerSettings | None = None,
         client: ClientSettings | None = None,
         hooks: Sequence[ConsumeHook | FilterHook] = (),

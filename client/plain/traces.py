@@ -42,7 +42,7 @@ class MessageTraces(msgspec.Struct, frozen=True):
 
 
 async def read_traces(
-    namesrv: str | Sequence[str],
+    namesrv: str | Sequence[str] | None,
     message_id: str,
     *,
     trace_topic: str = TRACE_TOPIC,

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.group_member import MessageModel
+from aerobee.client.group.group_member import MessageModel, model_word
 from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
@@ -56,7 +56,7 @@ class LitePullConsumer(PollingMember):
         self,
         group: str,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None = None,
         settings: LitePullSettings | None = None,
         client: ClientSettings | None = None,
         strategy: Strategy | None = None,
@@ -69,7 +69,7 @@ class LitePullConsumer(PollingMember):
 
         The arguments are those of PushConsumer. Raises InvalidMessage for a bad group name.
         """
-        self.message_model = model.value
+        self.message_model = model_word(model)
         start = StartingPoint.of(consume_from, consume_timestamp_ms)
         super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
         self.settings = settings or LitePullSettings()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from aerobee.client.errors import InvalidUse
-from aerobee.client.group.group_member import GroupMember, MessageModel
+from aerobee.client.group.group_member import GroupMember, MessageModel, model_word
 from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.group.running_info import describe, identity
@@ -58,7 +58,7 @@ class PushConsumer(GroupMember):
         self,
         group: str,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None = None,
         settings: PushSettings | None = None,
         client: ClientSettings | None = None,
         strategy: Strategy | None = None,
@@ -76,7 +76,7 @@ class PushConsumer(GroupMember):
         after the other; with MessageModel.BROADCASTING every member gets every message. Raises
         InvalidMessage for a bad group name.
         """
-        self.message_model = model.value
+        self.message_model = model_word(model)
         start = StartingPoint.of(consume_from, consume_timestamp_ms)
         super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
         self.settings = settings or PushSettings()

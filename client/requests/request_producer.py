@@ -15,8 +15,8 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.client.requests.errors import NoReply, ReplyConnectionLost, ReplyNotTaken
 from aerobee.client.requests.paths import ReplyPaths
 from aerobee.client.requests.replying import raise_refusal, reply_to
-from aerobee.client.selectors import QueueSelector
 from aerobee.client.sending.producer import Producer
+from aerobee.client.sending.selectors import QueueSelector
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.message.properties import Property

@@ -3,10 +3,10 @@
 from typing import Final
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, wrong_argument
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.selectors import QueueSelector, RoundRobin, by_key
 from aerobee.client.sending.latency import LatencyTolerance, TolerantTurns
+from aerobee.client.sending.selectors import QueueSelector, RoundRobin, by_key
 from aerobee.client.settings import LatencySettings
 
 TOPICS_KEPT: Final = 10_000  # whose turns are remembered
@@ -50,13 +50,20 @@ class QueueChoice:
         if (queue is not None) + (key is not None) + (selector is not None) > 1:
             raise InvalidUse("give one of queue, key and selector")
         if queue is not None:
+            if not isinstance(queue, MessageQueue):
+                raise wrong_argument("queue", "a MessageQueue, of fetch_queues", queue)
             if queue.topic != message.topic:
                 raise InvalidUse(f"queue {queue} does not belong to topic {message.topic!r}")
             return queue
         if key is not None:
+            if not isinstance(key, str | int):
+                raise wrong_argument("key", "a text or an int", key)
             selector = by_key(key)
         if selector is None:
             return self.turns[route.topic].pick(route.write_queues)
+        if not callable(selector):
+            wanted = "a function of the queues and the message"
+            raise wrong_argument("selector", wanted, selector)
         chosen = selector(route.write_queues, message)
         if chosen not in route.write_queues:
             raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")

@@ -9,7 +9,7 @@ from typing import Final
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
-from aerobee.client.selectors import RoundRobin
+from aerobee.client.sending.selectors import RoundRobin
 from aerobee.client.settings import LatencySettings
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import AerobeeError, Unavailable

@@ -21,7 +21,7 @@ from aerobee.client.message import (
     check_message,
     check_name,
 )
-from aerobee.client.selectors import QueueSelector
+from aerobee.client.sending.arguments import check_hooks, check_messages, given
 from aerobee.client.sending.attempts import AttemptLimits, Attempts, sending_to
 from aerobee.client.sending.choice import QueueChoice
 from aerobee.client.sending.due import due
@@ -30,6 +30,7 @@ from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
 from aerobee.client.sending.queue_finder import QueueFinder
 from aerobee.client.sending.recalls import read_handle, recall
 from aerobee.client.sending.retries import surely_not_stored, worth_retrying
+from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import next_opaque
@@ -55,7 +56,7 @@ class Producer(QueueFinder):
         self,
         group: str = DEFAULT_GROUP,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None = None,
         settings: ProducerSettings | None = None,
         client: ClientSettings | None = None,
         hooks: Sequence[SendHook] = (),
@@ -66,10 +67,10 @@ class Producer(QueueFinder):
         """
         check_name("group", group, GROUP_CHARACTERS_MAX)
         self.group = group
-        self.settings = settings or ProducerSettings()
-        self._client = client or ClientSettings()
+        self.settings = given("settings", settings, ProducerSettings)
+        self._client = given("client", client, ClientSettings)
         self._namesrv = parse_namesrv(namesrv)
-        self._hooks = tuple(hooks)
+        self._hooks = check_hooks(hooks)
         self._trace: TraceHook | None = None
         self._packer = Packer(group, self.settings)
         self._headers = SendHeaders(group, self.settings)
@@ -150,7 +151,7 @@ class Producer(QueueFinder):
         Unavailable where no nameserver tells the route or the chosen queue's broker does not
         answer, SendFailed when the attempts or the time are used up.
         """
-        check_message(message, self.settings.body_bytes_max)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         if deliver_at is not None or delay is not None:
             message = due(message, deliver_at, delay)
         deadline_s = self._deadline_s(timeout_ms)
@@ -176,16 +177,15 @@ class Producer(QueueFinder):
         Together they may have `body_bytes_max` bytes. Otherwise as `send`; the result's
         `message_id` joins the ids by commas, its `queue_offset` is that of the first message.
         """
-        for message in messages:
-            check_message(message, self.settings.body_bytes_max)
+        messages = check_messages(messages, self.settings)
         deadline_s = self._deadline_s(timeout_ms)
         outgoing = self._packer.pack_batch(messages)
         route = self._known_route(outgoing.topic) or await self._route(outgoing.topic, deadline_s)
         if queue is None and key is None and selector is None:
             tries_max, queues = 1 + self.settings.retries_max, route.write_queues
-            return await self._deliver(list(messages), outgoing, queues, tries_max, deadline_s)
+            return await self._deliver(messages, outgoing, queues, tries_max, deadline_s)
         chosen = self._choice.choose(route, messages[0], queue, key, selector)
-        return await self._deliver(list(messages), outgoing, [chosen], 1, deadline_s)
+        return await self._deliver(messages, outgoing, [chosen], 1, deadline_s)
 
     async def send_oneway(
         self,
@@ -200,7 +200,7 @@ class Producer(QueueFinder):
         It waits only for the route and a connection. Raises InvalidMessage, RouteMissing,
         Unavailable without them in time.
         """
-        check_message(message, self.settings.body_bytes_max)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         deadline_s = self._deadline_s(None)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         chosen = self._choice.choose(route, message, queue, key, selector)

@@ -4,7 +4,7 @@ import asyncio
 from time import monotonic
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import RouteMissing
+from aerobee.client.errors import RouteMissing, wrong_argument
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.sending.attempts import Pauses
@@ -81,4 +81,7 @@ class QueueFinder(Lifetime):
 
     def _deadline_s(self, timeout_ms: int | None) -> float:
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        return monotonic() + budget_ms / 1000
+        try:
+            return monotonic() + budget_ms / 1000
+        except TypeError:
+            raise wrong_argument("timeout_ms", "a number of milliseconds", budget_ms) from None

@@ -4,15 +4,16 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from aerobee.client.errors import InvalidMessage
+from aerobee.client.errors import InvalidMessage, wrong_argument
 from aerobee.client.hooks import EndTransactionContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import Message, MessageQueue, check_message
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.selectors import QueueSelector
+from aerobee.client.sending.arguments import given
 from aerobee.client.sending.due import waits_by
 from aerobee.client.sending.producer import Producer
 from aerobee.client.sending.retries import surely_not_stored
+from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, TransactionSettings
 from aerobee.client.transactions.checks import Check, Checks
 from aerobee.client.transactions.half import HalfMessage, Transaction
@@ -54,7 +55,7 @@ class TransactionProducer(Producer):
         self,
         group: str,
         *,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None = None,
         listener: TransactionListener,
         settings: TransactionSettings | None = None,
         client: ClientSettings | None = None,
@@ -65,7 +66,9 @@ class TransactionProducer(Producer):
         Each member of `group` is asked about the transactions of all: their listeners look at the
         same data. Raises InvalidMessage for a bad group.
         """
-        self.transactions = settings or TransactionSettings()
+        self.transactions = given("settings", settings, TransactionSettings)
+        if not callable(getattr(listener, "check", None)):
+            raise wrong_argument("listener", "a TransactionListener", listener)
         super().__init__(
             group, namesrv=namesrv, settings=self.transactions, client=client, hooks=hooks
         )
@@ -152,7 +155,7 @@ class TransactionProducer(Producer):
         timeout_ms: int | None,
         choice: tuple[MessageQueue | None, str | int | None, QueueSelector | None],
     ) -> HalfMessage:
-        check_message(message, self.settings.body_bytes_max)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         if (waits := waits_by(message)) is not None:
             raise InvalidMessage(f"a transaction's message has no delay, and this one {waits}")
         deadline_s = self._deadline_s(timeout_ms)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.selectors import by_key
+from aerobee.client.sending.selectors import by_key
 from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 from aerobee.spark.sinks.row_ids import Attempted, RowIds
 from aerobee.spark.sinks.rows import RowMessage

@@ -1,10 +1,12 @@
 """The examples of client/README.md run as they stand."""
 
+import ast
 import asyncio
 import re
 import sys
 from pathlib import Path
 
+import pytest
 from support.stand_ins.fake_cluster import FakeCluster
 from support.stand_ins.fake_transactions import ends
 
@@ -28,12 +30,13 @@ async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
     """In the order in which they stand; each does what its text says."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     programs = iter([each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples])
-    assert len(examples) == 8
+    assert len(examples) == 9
 
     async def following() -> str:
         return await run(next(programs), tmp_path)
 
     assert re.fullmatch(r"SEND_OK \d \d\n", await following())
+    assert await following() == "{'number': 7, 'cents': 4200} 4200\n"
     assert await following() == "SEND_OK\n"
     reminders = [
         record.body
@@ -57,3 +60,18 @@ async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
     pulled = await following()
     assert len(pulled.splitlines()) == len(cluster.brokers) * cluster.brokers[0].topics["orders"]
     assert "FOUND" in pulled
+
+
+async def test_the_notebooks_cell_runs(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a loop that runs already, as IPython compiles it."""
+    (cell,) = re.findall(r"```py\n(.*?)```", README.read_text(), re.DOTALL)
+    code = compile(
+        cell.replace("127.0.0.1:9876", cluster.namesrv),
+        "cell",
+        "exec",
+        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+    )
+    await eval(code, {})
+    assert capsys.readouterr().out.startswith("SendResult(")

@@ -192,12 +192,12 @@ async def test_brokers_list_who_names_topics(cluster: FakeCluster) -> None:
 async def test_nothing_works_outside_of_its_life(cluster: FakeCluster) -> None:
     """Before the start and after the end; a second start is refused."""
     member = consumer(cluster)
-    with pytest.raises(InvalidUse, match="not started"):
+    with pytest.raises(InvalidUse, match=r"not started|is closed"):
         await member.pull(A0, 0)
     async with member:
         with pytest.raises(InvalidUse, match="started already"):
             await member.start()
-    with pytest.raises(InvalidUse, match="not started"):
+    with pytest.raises(InvalidUse, match=r"not started|is closed"):
         await member.commit(A0, 0)
     await member.close()
 

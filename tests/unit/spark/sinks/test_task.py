@@ -13,7 +13,7 @@ from support.lake.sink_writes import QUERY, once, rows, write
 
 from aerobee.client.errors import InvalidMessage
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.selectors import by_key
+from aerobee.client.sending.selectors import by_key
 from aerobee.spark.errors import OptionError
 from aerobee.spark.network.reads import network_batches
 from aerobee.spark.options.query import parse_options

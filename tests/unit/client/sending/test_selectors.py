@@ -3,7 +3,7 @@
 import pytest
 
 from aerobee.client.message import Message, MessageQueue
-from aerobee.client.selectors import RoundRobin, at_random, by_key
+from aerobee.client.sending.selectors import RoundRobin, at_random, by_key
 
 QUEUES = [MessageQueue("t", broker, at) for broker in ("a", "b") for at in range(2)]
 MESSAGE = Message("t", b"x")
