@@ -32,7 +32,13 @@ if TYPE_CHECKING:
         MachineRoomNearby,
         Strategy,
     )
-    from aerobee.client.handlers import ConsumeResult, Later
+    from aerobee.client.handlers import (
+        BatchHandler,
+        ConsumeResult,
+        InvalidHandler,
+        Later,
+        MessageHandler,
+    )
     from aerobee.client.hooks import (
         ConsumeContext,
         ConsumeHook,
@@ -92,6 +98,7 @@ __all__ = [
     "AveragelyByCircle",
     "BadAddress",
     "BadBody",
+    "BatchHandler",
     "BodyCodec",
     "BrokerRefused",
     "ByConfig",
@@ -112,6 +119,7 @@ __all__ = [
     "FoundMessages",
     "HalfMessage",
     "HandlerStatistics",
+    "InvalidHandler",
     "InvalidMessage",
     "InvalidSetting",
     "InvalidUse",
@@ -122,6 +130,7 @@ __all__ = [
     "LitePullSettings",
     "MachineRoomNearby",
     "Message",
+    "MessageHandler",
     "MessageModel",
     "MessageQueue",
     "MessageTraces",
@@ -197,7 +206,13 @@ _HOMES: Final = {
         "MachineRoomNearby",
         "Strategy",
     ),
-    "aerobee.client.handlers": ("ConsumeResult", "Later"),
+    "aerobee.client.handlers": (
+        "BatchHandler",
+        "ConsumeResult",
+        "InvalidHandler",
+        "Later",
+        "MessageHandler",
+    ),
     "aerobee.client.hooks": (
         "ConsumeContext",
         "ConsumeHook",
@@ -230,8 +245,8 @@ _HOMES: Final = {
     ),
     "aerobee.client.requests.replying": ("is_request", "reply_to"),
     "aerobee.client.requests.request_producer": ("RequestProducer",),
-    "aerobee.client.sending.selectors": ("QueueSelector", "at_random", "by_key"),
     "aerobee.client.sending.producer": ("Producer",),
+    "aerobee.client.sending.selectors": ("QueueSelector", "at_random", "by_key"),
     "aerobee.client.settings": (
         "ClientSettings",
         "LatencySettings",

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from aerobee.client.errors import InvalidUse
+from aerobee.client.received import ReceivedMessage
 
 
 class ConsumeResult(enum.Enum):
@@ -43,18 +44,36 @@ class Later:
             raise InvalidUse(f"Later(delay_level={self.delay_level}): allowed are -1, 0, 1 ...")
 
 
-Answer = ConsumeResult | Later | None
+Answer: TypeAlias = ConsumeResult | Later | None
+"""What a handler may say; None is success."""
+MessageHandler: TypeAlias = Callable[[ReceivedMessage], Answer | Awaitable[Answer]]
+"""A handler of one message, async or plain; a plain one runs in a thread."""
+BatchHandler: TypeAlias = Callable[[list[ReceivedMessage]], Answer | Awaitable[Answer]]
+"""A handler of up to `batch` messages, async or plain."""
 Call = Callable[[Any], Awaitable[object]]
 
 _LATER = Later()
 
 
-@dataclass(frozen=True, slots=True)
+class InvalidHandler(InvalidUse, TypeError):
+    """What `subscribe` was given cannot be called with a message, or would never run.
+
+        consumer.subscribe("orders", lambda: None)  # InvalidHandler: it takes no message
+
+    Nothing is subscribed then.
+    """
+
+
+@dataclass(slots=True, eq=False)
 class Handler:
-    """A user's function, made async: it gets one message, or a list of up to `batch`."""
+    """A user's function, made async: it gets one message, or a list of up to `batch`.
+
+    `is_told` says that an answer of it which means nothing was told.
+    """
 
     call: Call
     batch: int | None = None
+    is_told: bool = False
 
 
 class HandlerThreads:
@@ -98,10 +117,12 @@ def as_handler(
 ) -> Handler:
     """Return a handler: `function` itself if it is async, else the function run in a thread.
 
-    Raises InvalidUse for a batch that is not 1 to 1,024 (DefaultMQPushConsumerImpl.checkConfig).
+    Raises InvalidUse for a batch that is not 1 to 1,024 (DefaultMQPushConsumerImpl.checkConfig),
+    InvalidHandler for what cannot be called with a message.
     """
-    if batch is not None and not 1 <= batch <= 1024:
-        raise InvalidUse(f"batch={batch}: a handler gets 1 to 1024 messages at a time")
+    if batch is not None and not (isinstance(batch, int) and 1 <= batch <= 1024):
+        raise InvalidUse(f"batch={batch!r}: a handler gets 1 to 1024 messages at a time")
+    _check_callable(function, "one list of messages" if batch is not None else "one message")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
     ):
@@ -113,6 +134,28 @@ def as_handler(
         return await answer if inspect.isawaitable(answer) else answer
 
     return Handler(in_thread, batch)
+
+
+def _check_callable(function: object, given: str) -> None:
+    """Raise InvalidHandler for what cannot be called so, or whose call would do nothing."""
+    name = getattr(function, "__qualname__", None) or repr(function)
+    if not callable(function):
+        raise InvalidHandler(f"handler {name} is no function: it has to take {given}")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidHandler(f"handler {name} is a generator, which would never run: no yield")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of what is written in C and does not tell
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise InvalidHandler(f"handler {name}{signature} has to take {given}: {error}") from None
+
+
+def means_nothing(answer: object) -> bool:
+    """Whether a handler's answer is none of those that say something."""
+    return answer is not None and not isinstance(answer, (ConsumeResult, Later))
 
 
 def failure(answer: object) -> Later | None:

@@ -7,14 +7,16 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from aerobee.client.handlers import Handler, Later, failure
+from aerobee.client.handlers import Handler, Later, failure, means_nothing
 from aerobee.client.hooks import ConsumeContext, Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
+from aerobee.client.push.loop_watch import HELD_S, LoopWatch
+from aerobee.client.push.running import Given, Running
 from aerobee.client.push.workers import Workers
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
@@ -23,8 +25,6 @@ from aerobee.remoting.bodies import ConsumeDirectlyResult
 log = logging.getLogger(__name__)
 
 W = TypeVar("W")
-Given = ReceivedMessage | list[ReceivedMessage]
-"""What a handler gets: one message, or for a handler of batches a list."""
 _GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
 """What the calling handler got; tasks and threads that it starts inherit it."""
 
@@ -68,25 +68,6 @@ class ConsumeRequest:
         return given
 
 
-class Running:
-    """What one worker is doing: what its handler got, and since when."""
-
-    __slots__ = ("expiring", "given", "process", "settling", "since_s", "task")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
-        self.process: ProcessQueue | None = None  # None: nothing, or nobody waits for it
-        self.given: Given = []
-        self.since_s = 0.0
-        self.settling = False  # the handler has ended, and what it answered is seen to
-        self.expiring: asyncio.Future[None] | None = None  # one of the messages is being given back
-
-    @property
-    def messages(self) -> list[ReceivedMessage]:
-        """The messages, also where it is only one."""
-        return self.given if isinstance(self.given, list) else [self.given]
-
-
 Settled = Callable[[ProcessQueue], Awaitable[None]]
 """Awaited after each call of a handler, with the queue of its messages."""
 
@@ -117,6 +98,12 @@ class Handling(Workers[W]):
         self._clock = asyncio.get_running_loop().time
         self._succeeded = 0
         self._failed = 0
+        self._watch = LoopWatch(terms.group, self.running)
+
+    async def close(self) -> None:
+        """Stop at once: nothing begins any more, and what runs is cancelled, but for the spared."""
+        self._watch.stop()
+        await super().close()
 
     def statistics(self) -> HandlerStatistics:
         """Return the counters."""
@@ -175,8 +162,11 @@ class Handling(Workers[W]):
                     raise
                 answer = self._raised(running.messages[0])
             now = self._clock()
+            spent_s = now - running.since_s
             counters.calls += 1
-            counters.call_s += now - running.since_s
+            counters.call_s += spent_s
+            if spent_s > HELD_S:
+                self._watch.took_long(running.messages[0].topic, running.since_s, spent_s)
             running.since_s = now
             if answer is None and work.handler.batch is None:
                 self._succeeded += 1
@@ -210,6 +200,9 @@ class Handling(Workers[W]):
     async def _see_to(self, work: ConsumeRequest, running: Running, answer: object) -> int | None:
         """Settle what a handler answered, once and for all: what is expiring is gone first."""
         running.settling = True
+        if means_nothing(answer) and not work.handler.is_told:
+            work.handler.is_told = True
+            self._tell_nothing_meant(running.messages[0], answer)
         try:
             if running.expiring is not None and failure(answer) is not None:
                 await asyncio.wait([running.expiring])
@@ -255,6 +248,18 @@ class Handling(Workers[W]):
             handler.call(running.given),
             lambda answer: failure(answer) is not None,
             self._consume_timeout_ms,
+        )
+
+    def _tell_nothing_meant(self, message: ReceivedMessage, answer: object) -> None:
+        log.warning(
+            "handler of topic %s returned %.100r, which says nothing: its message is done. To have"
+            " it again raise, or return ConsumeResult.LATER or Later(...); None says that all is"
+            " well group=%s queue=%s offset=%d",
+            message.topic,
+            answer,
+            self._group,
+            message.queue,
+            message.queue_offset,
         )
 
     def _raised(self, message: ReceivedMessage) -> Later:

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, overload
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.group.group_member import GroupMember, MessageModel, model_word
@@ -12,7 +12,13 @@ from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.group.running_info import describe, identity
 from aerobee.client.group.strategies import Strategy
-from aerobee.client.handlers import Handler, HandlerThreads, as_handler
+from aerobee.client.handlers import (
+    BatchHandler,
+    Handler,
+    HandlerThreads,
+    MessageHandler,
+    as_handler,
+)
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import stopping
 from aerobee.client.instance.client_instance import ClientInstance
@@ -92,10 +98,32 @@ class PushConsumer(GroupMember):
 
     # --- what to consume ---
 
+    @overload
     def subscribe(
         self,
         topic: str,
-        handler: Callable[[Any], object],
+        handler: MessageHandler,
+        *,
+        tags: str = "*",
+        sql: str | None = None,
+        batch: None = None,
+    ) -> None: ...
+
+    @overload
+    def subscribe(
+        self,
+        topic: str,
+        handler: BatchHandler,
+        *,
+        tags: str = "*",
+        sql: str | None = None,
+        batch: int,
+    ) -> None: ...
+
+    def subscribe(
+        self,
+        topic: str,
+        handler: MessageHandler | BatchHandler,
         *,
         tags: str = "*",
         sql: str | None = None,
@@ -110,7 +138,8 @@ class PushConsumer(GroupMember):
 
         While it runs, the topic's queues come a moment later; of a topic that is subscribed
         already, another expression and another handler count from the next pulls on. Raises
-        InvalidUse for tags that name nothing, and while the consumer is closing.
+        InvalidUse for tags that name nothing, and while the consumer is closing; InvalidHandler,
+        which is a TypeError, too, for a handler that takes no message, and for generators.
         """
         subscription = parse_subscription(topic, tags, sql)
         instance = self._started() if self._instance is not None else None

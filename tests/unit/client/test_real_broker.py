@@ -52,7 +52,7 @@ def member(cluster: EmbeddedCluster, handle: object, **options: object) -> PushC
         consume_from=ConsumeFrom.FIRST,
         **options,  # type: ignore[arg-type]
     )
-    made.subscribe("t", handle)  # type: ignore[arg-type]
+    made.subscribe("t", handle)  # type: ignore[call-overload]
     return made
 
 

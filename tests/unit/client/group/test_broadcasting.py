@@ -45,7 +45,7 @@ def member_of(
         model=MessageModel.BROADCASTING,
         ordered=ordered,
     )
-    member.subscribe("t", handle)  # type: ignore[arg-type]
+    member.subscribe("t", handle)  # type: ignore[call-overload]
     return member
 
 

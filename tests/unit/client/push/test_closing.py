@@ -7,7 +7,7 @@ import pytest
 from support.stand_ins.fake_cluster import FakeCluster
 from support.waiting import until
 
-from aerobee.client import ConsumeFrom, PushConsumer, PushSettings, ReceivedMessage
+from aerobee.client import ConsumeFrom, MessageHandler, PushConsumer, PushSettings, ReceivedMessage
 
 Close = Callable[[PushConsumer], Awaitable[None]]
 
@@ -32,7 +32,7 @@ async def one_queue(cluster: FakeCluster) -> AsyncIterator[FakeCluster]:
 
 def consumer(
     cluster: FakeCluster,
-    handle: Callable[[ReceivedMessage], object],
+    handle: MessageHandler,
     *,
     handover_timeout_ms: int = 60_000,
     ordered: bool = False,

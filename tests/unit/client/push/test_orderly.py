@@ -38,7 +38,7 @@ def ordered(
         consume_from=ConsumeFrom.FIRST,
         ordered=True,
     )
-    member.subscribe("t", handle, batch=batch)  # type: ignore[arg-type]
+    member.subscribe("t", handle, batch=batch)  # type: ignore[call-overload]
     return member
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from support.stand_ins.fake_cluster import FakeBroker, FakeCluster
@@ -157,7 +158,7 @@ async def reset(member: PushConsumer, broker: FakeBroker) -> None:
 
 async def subscribe_again(member: PushConsumer, broker: FakeBroker) -> None:
     """Give the topic up, and come back to it when its queues are given up."""
-    handler = member._handlers["t"].call
+    handler: Any = member._handlers["t"].call
     member.unsubscribe("t")
     await until(lambda: OFFSET_OF_FIRST in broker.owners.released)
     member.subscribe("t", handler)

@@ -178,7 +178,7 @@ async def test_plain_functions_may_get_batches_and_ask_for_later(cluster: FakeCl
         settings=PushSettings(batch=8),
         consume_from=ConsumeFrom.FIRST,
     )
-    member.subscribe("t", handle)
+    member.subscribe("t", handle)  # type: ignore[arg-type]  # the settings say that it is batches
     async with member:
         await until(lambda: member.statistics().handlers.succeeded == 3)
     assert calls[0] == [b"0", b"1", b"2"]

@@ -35,7 +35,7 @@ from aerobee.testing import EmbeddedCluster
 
 CLIENT = ClientSettings(rebalance_gap_ms=20, instance_name="asking")
 OTHER = ClientSettings(rebalance_gap_ms=20, instance_name="answering")
-Handler = Callable[[RequestProducer, ReceivedMessage], Awaitable[object]]
+Handler = Callable[[RequestProducer, ReceivedMessage], Awaitable[None]]
 
 
 async def echo(producer: RequestProducer, request: ReceivedMessage) -> None:
