@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from aerobee.client.pulls.process_queue import QueueStatistics
     from aerobee.client.pulls.puller import PullResult
     from aerobee.client.pulls.raw import PullStatus
+    from aerobee.client.pulls.samples import StatisticSample
     from aerobee.client.pulls.statistics import TopicStatistics
     from aerobee.client.push.handling import HandlerStatistics
     from aerobee.client.push.push_consumer import PushConsumer, PushStatistics
@@ -162,6 +163,7 @@ __all__ = [
     "SendHook",
     "SendResult",
     "SendStatus",
+    "StatisticSample",
     "Strategy",
     "TlsClientSettings",
     "TopicStatistics",
@@ -233,6 +235,7 @@ _HOMES: Final = {
     "aerobee.client.pulls.process_queue": ("QueueStatistics",),
     "aerobee.client.pulls.puller": ("PullResult",),
     "aerobee.client.pulls.raw": ("PullStatus",),
+    "aerobee.client.pulls.samples": ("StatisticSample",),
     "aerobee.client.pulls.statistics": ("TopicStatistics",),
     "aerobee.client.push.handling": ("HandlerStatistics",),
     "aerobee.client.push.push_consumer": ("PushConsumer", "PushStatistics"),

@@ -14,7 +14,14 @@ from aerobee.client.received import ReceivedMessage
 
 
 class ConsumeResult(enum.Enum):
-    """What a handler says of its message (ConsumeConcurrentlyStatus.java); None means SUCCESS."""
+    """What a handler says of its message (ConsumeConcurrentlyStatus.java); None means SUCCESS.
+
+        async def handle(message: ReceivedMessage) -> ConsumeResult:
+            return ConsumeResult.LATER if message.reconsume_times == 0 else ConsumeResult.SUCCESS
+
+    LATER has it come again after a while that grows each time; `Later(...)` says when. To raise
+    does the same, and is logged.
+    """
 
     SUCCESS = "CONSUME_SUCCESS"
     LATER = "RECONSUME_LATER"
@@ -23,6 +30,11 @@ class ConsumeResult(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
     """LATER with particulars (ConsumeConcurrentlyContext.java, ConsumeOrderlyContext.java).
+
+        async def handle(message: ReceivedMessage) -> Later | None:
+            if message.reconsume_times >= 3:
+                return Later(delay_level=-1)  # no more: to the dead letters
+            return Later(delay_level=2)  # again after 5 s
 
     `delay_level` says when the message comes again: 1-18 as in `Message.delay_level`, 0 lets the
     broker wait longer each time, -1 puts it to the dead letters. Of a batch the first `succeeded`

@@ -19,11 +19,16 @@ __all__ = ["BODY_BYTES_MAX", "UNPACKED_BYTES_MAX", "MessageDamage", "ReceivedMes
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyond it
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
+BODY_BYTES_SHOWN: Final = 64  # by `repr`
 
 
 @light
 class ReceivedMessage(MessageFields, Decodable):
     """A message that was fetched from a queue (MessageExt.java).
+
+        print(message.topic, message.tags, message.keys, message.body)
+        print(message.properties.get("by"), message.reconsume_times)
+        sent_on = Message("billing", message.body, properties=message.user_properties)
 
     `queue_offset` counts messages of `queue`; `position` is the record's place in the broker's log,
     in bytes; timestamps are milliseconds since 1970; `reconsume_times` says how often handling it
@@ -33,6 +38,21 @@ class ReceivedMessage(MessageFields, Decodable):
     """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Show what a person looks for; of a long body the beginning, and how long it is."""
+        body = repr(bytes(self.body[:BODY_BYTES_SHOWN]))
+        if len(self.body) > BODY_BYTES_SHOWN:
+            body += f"... ({len(self.body)} bytes)"
+        again = f", reconsume_times={self.reconsume_times}" if self.reconsume_times else ""
+        damage = f", damage={self.damage.reason!r}" if self.damage is not None else ""
+        known = len(self.raw_store_host) > 4 or Property.UNIQ_KEY in self.properties
+        queue = f"{self.queue.broker_name}:{self.queue.queue_id}"
+        return (
+            f"ReceivedMessage(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r},"
+            f" message_id={self.message_id if known else None!r}, queue={queue!r},"
+            f" queue_offset={self.queue_offset}{again}{damage}, body={body})"
+        )
 
     @property
     def properties(self) -> dict[str, str]:

@@ -39,6 +39,18 @@ class EmbeddedCluster:
         self.nameservers: list[NameServer] = []
         self.brokers: list[Broker] = []
 
+    def __repr__(self) -> str:
+        """Show where it is reached: <EmbeddedCluster at 127.0.0.1:40001, 2 brokers>."""
+        return f"<{type(self).__name__} {self.place}>"
+
+    @property
+    def place(self) -> str:
+        """Where it is reached, in words."""
+        if not self.nameservers:
+            return "not started"
+        count = len(self.brokers)
+        return f"at {self.namesrv_addr}, {count} broker{'' if count == 1 else 's'}"
+
     @property
     def root(self) -> Path:
         """Where the stores are kept; a temporary folder is made when it is first needed."""

@@ -112,6 +112,13 @@ class ClusterProcesses:
         )
         self.brokers: list[ServerProcess] = []
 
+    def __repr__(self) -> str:
+        """Show where it is reached: <ClusterProcesses at 127.0.0.1:40001, 2 brokers>."""
+        count = len(self.brokers)
+        brokers = f"{count} broker{'' if count == 1 else 's'}"
+        where = f"at {self.namesrv_addr}, {brokers}" if self.namesrv_addr else "not started"
+        return f"<{type(self).__name__} {where}>"
+
     @property
     def namesrv_addr(self) -> str:
         """The nameserver as clients take it: `host:port`."""

@@ -27,6 +27,10 @@ class ClusterThread:
         self._thread: threading.Thread | None = None
         self._cluster: EmbeddedCluster | None = None
 
+    def __repr__(self) -> str:
+        """Show where it is reached: <ClusterThread at 127.0.0.1:40001>."""
+        return f"<{type(self).__name__} {self._cluster.place if self._cluster else 'not started'}>"
+
     @property
     def cluster(self) -> EmbeddedCluster:
         """The cluster itself; its coroutines belong to the thread's loop, see `call`."""

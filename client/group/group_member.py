@@ -27,7 +27,7 @@ from aerobee.client.settings import ClientSettings
 from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.net.tasks import Tasks
-from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY
+from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from aerobee.client.traces.hook import TraceHook
@@ -38,7 +38,12 @@ LASTING_NAME: Final = "DEFAULT"  # of a broadcasting member, unless it has anoth
 
 
 class MessageModel(enum.Enum):
-    """Who gets a message: one member of the group, or each of them (MessageModel.java)."""
+    """Who gets a message: one member of the group, or each of them (MessageModel.java).
+
+        PushConsumer("caches", namesrv="127.0.0.1:9876", model=MessageModel.BROADCASTING)
+
+    CLUSTERING is the default. A broadcasting member keeps its offsets in a folder of its machine.
+    """
 
     CLUSTERING = CLUSTERING
     BROADCASTING = BROADCASTING
@@ -94,6 +99,16 @@ class GroupMember(Lifetime):
     def client_id(self) -> str:
         """The id by which brokers know this member; empty before the start and after the end."""
         return self._instance.client_id if self._instance is not None else ""
+
+    def _state(self) -> str:
+        """What `repr` says of it: <PushConsumer 'billing': started, 8 queues of orders>."""
+        queues = self.ownership.queues if self.ownership is not None else ()
+        wanted = [each for each in self._subscriptions if not each.startswith(RETRY_PREFIX)]
+        topics = ", ".join(wanted) or "nothing"
+        if self._instance is None:
+            return f"{super()._state()}, of {topics}"
+        count = sum(not queue.topic.startswith(RETRY_PREFIX) for queue in queues)
+        return f"{super()._state()}, {count} queue{'' if count == 1 else 's'} of {topics}"
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""

@@ -194,8 +194,12 @@ class GroupOffsets(QueueOffsets):
 class ConsumeFrom(enum.Enum):
     """Where a group begins that never committed on a queue (ConsumeFromWhere.java).
 
-    A committed offset always wins; and a broker answers 0 instead of "none" for a queue whose
-    first message is still in its memory, so that LAST begins there, too.
+        PushConsumer("billing", namesrv="127.0.0.1:9876", consume_from=ConsumeFrom.FIRST)
+
+    LAST: with what is sent from now on (others call it latest); FIRST: with all that the broker
+    has (earliest); TIMESTAMP: with what was stored at `consume_timestamp_ms` or later. A committed
+    offset always wins; and a broker answers 0 instead of "none" for a queue whose first message is
+    still in its memory, so that LAST begins there, too.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"
@@ -214,7 +218,9 @@ class StartingPoint:
     def of(cls, consume_from: ConsumeFrom, timestamp_ms: int | None) -> Self:
         """Take a user's words; who names no time means half an hour ago. Raises InvalidUse."""
         if not isinstance(consume_from, ConsumeFrom):
-            hint = "write ConsumeFrom.FIRST for all that there is, ConsumeFrom.LAST for what comes"
+            hint = (
+                "write ConsumeFrom.FIRST (what others call earliest) or ConsumeFrom.LAST (latest)"
+            )
             raise wrong_argument("consume_from", "a ConsumeFrom", consume_from, hint)
         if timestamp_ms is not None and not isinstance(timestamp_ms, int):
             wanted = "milliseconds since 1970, an int"

@@ -1,6 +1,8 @@
 """Which instance a client uses: clients of one process and cluster share one where they can."""
 
 import asyncio
+import atexit
+import gc
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -25,6 +27,8 @@ def borrow_instance(
     that (MQClientManager.java; "The consumer group has been created before").
     """
     loop = asyncio.get_running_loop()
+    if loop not in _instances:
+        _forget_ended()
     instances = _instances.setdefault(loop, {}).setdefault((namesrv, settings), [])
     for instance in instances:
         if consumer_group is None or consumer_group not in instance.groups:
@@ -42,6 +46,24 @@ def borrow_instance(
     if consumer_group is not None:
         instance.groups.add(consumer_group)
     return instance
+
+
+def _forget_ended() -> None:
+    """Let go of instances that nobody has closed, and whose loops have ended.
+
+    They hold their loops; the clients that they hold are named when they go (`Lifetime.__del__`).
+    """
+    for loop in [each for each in _instances if each.is_closed()]:
+        del _instances[loop]
+
+
+def _forget_all() -> None:
+    if any(any(each.values()) for each in _instances.values()):
+        _forget_ended()
+        gc.collect()
+
+
+atexit.register(_forget_all)
 
 
 def claim_group(instance: ClientInstance, group: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
@@ -32,6 +33,23 @@ class Lifetime(ABC):
     def consumes(self) -> bool:
         """Whether this is a consumer of whatever kind."""
         return self._role == "consumer"
+
+    def __repr__(self) -> str:
+        """Show whose client it is, and whether it is in use: <PushConsumer 'orders': started>."""
+        return f"<{self._named()}: {self._state()}>"
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        """Name a client that nobody has closed, where Python shows ResourceWarnings."""
+        if self._instance is not None and not self._leaving:
+            _warn(f"unclosed {self._named()}", ResourceWarning, stacklevel=1, source=self)
+
+    def _named(self) -> str:
+        return f"{type(self).__name__} {getattr(self, 'group', '')!r}"
+
+    def _state(self) -> str:
+        if self._instance is None:
+            return "closed" if self._closed else "not started"
+        return "closing" if self._leaving else "started"
 
     @abstractmethod
     async def start(self) -> None:

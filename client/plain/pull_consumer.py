@@ -30,10 +30,18 @@ Pulled = Callable[[PullResult | AerobeeError], None]
 class PullConsumer(Lifetime):
     """One pull at a time, wherever the caller wants (DefaultMQPullConsumer.java).
 
-        async with PullConsumer("reports", namesrv="127.0.0.1:9876") as consumer:
-            for queue in await consumer.fetch_queues("orders"):
-                result = await consumer.pull(queue, await consumer.committed(queue) or 0)
-                await consumer.commit(queue, result.next_offset)
+        async def main() -> None:
+            async with PullConsumer("reports", namesrv="127.0.0.1:9876") as consumer:
+                for queue in await consumer.fetch_queues("orders"):
+                    result = await consumer.pull(queue, await consumer.committed(queue) or 0)
+                    print(queue.queue_id, result.status.name, len(result.messages), flush=True)
+                    await consumer.commit(queue, result.next_offset)
+
+        asyncio.run(main())
+
+    Offsets count messages of a queue, from 0; times are milliseconds. Calls raise Unavailable where
+    nobody answers in `PullConsumerSettings.timeout_ms` (10 s), BrokerRefused where a broker says
+    no, InvalidUse before `start`; nothing is tried again by itself.
 
     It shares no queues, nobody waits for it, and it waits for nobody. Brokers know of it only if it
     names `topics`: it is then listed among the group's consumers (DefaultMQPullConsumer's

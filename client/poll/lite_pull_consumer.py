@@ -22,6 +22,7 @@ from aerobee.client.poll.queues import LiteQueues
 from aerobee.client.poll.serving import serve
 from aerobee.client.poll.topic_watch import TopicWatch
 from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.samples import StatisticSample, of_queues
 from aerobee.client.pulls.statistics import ConsumeStatistics
 from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.subscriptions import Subscription, parse_subscription
@@ -34,20 +35,34 @@ log = logging.getLogger(__name__)
 
 
 class LitePullConsumer(PollingMember):
-    """Fetches ahead and hands out batches when asked (DefaultLitePullConsumer.java).
+    """Fetches ahead and hands out messages when asked (DefaultLitePullConsumer.java).
 
-        consumer = LitePullConsumer("reports", namesrv="127.0.0.1:9876")
-        consumer.subscribe("orders", tags="paid")
-        async with consumer:
-            async for message in consumer:
-                ...
+        async def main() -> None:
+            consumer = LitePullConsumer(
+                "reports", namesrv="127.0.0.1:9876", consume_from=ConsumeFrom.FIRST
+            )
+            consumer.subscribe("orders", tags="paid")
+            async with consumer:
+                async for message in consumer:
+                    print(message.queue_offset, message.body, flush=True)
+                    break
+
+        asyncio.run(main())
 
     With `subscribe` the group shares the queues; with `assign` this consumer reads the queues it
     is given and is no member of the group. A polled batch counts as consumed when its task calls
     `poll` again, when `commit` is called, or on a clean exit; with `async for` a message does when
     the next one is asked for. So what was not consumed in a crash comes again, and nothing is
     skipped. A queue that goes to another member goes when its polled batch is consumed, at the
-    latest after `LitePullSettings.handover_timeout_ms`.
+    latest after `LitePullSettings.handover_timeout_ms` (10 s). A service runs by `run(work)`, which
+    ends at SIGINT and SIGTERM.
+
+    A group goes on where it has stopped. What it gets first of a queue where it never was, says
+    `consume_from`: by LAST (the default) what is sent from now on, by FIRST all that the broker
+    has, by TIMESTAMP what was stored since. But of a young topic, whose first messages its broker
+    still has in memory, a new group gets these by LAST, too: that is RocketMQ's rule.
+
+    Offsets count messages of a queue, from 0; a committed offset is that of the next message.
     """
 
     consume_type = CONSUME_ACTIVELY
@@ -278,8 +293,29 @@ class LitePullConsumer(PollingMember):
         return sorted(self._queues.all()) if self._instance is not None else []
 
     def statistics(self) -> dict[MessageQueue, QueueStatistics]:
-        """Return the state of each queue that is read."""
+        """Return the state of each queue that is read.
+
+            for queue, state in consumer.statistics().items():
+                print(queue.broker_name, queue.queue_id, state.messages, state.bytes)
+
+        Messages are those that were fetched and are not consumed.
+        """
         return self._queues.statistics() if self._instance is not None else {}
+
+    def samples(self) -> list[StatisticSample]:
+        """Return the statistics as numbers with names and labels, as `PushConsumer.samples` does.
+
+            for sample in consumer.samples():
+                print(sample.name, sample.labels, sample.value)
+
+        Before the start, and after the close, nothing waits.
+        """
+        waiting = self._queues.fetched.messages if self._instance is not None else 0
+        help_text = "Messages fetched and not polled."
+        return [
+            StatisticSample("messages_waiting", waiting, {"group": self.group}, help_text),
+            *of_queues(self.group, self.statistics()),
+        ]
 
     def running_info(self) -> ConsumerRunningInfo:
         """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
@@ -309,6 +345,12 @@ class LitePullConsumer(PollingMember):
     def _read(self, queue: MessageQueue) -> None:
         self._started()
         self._queues.of(queue)
+
+    def _state(self) -> str:
+        """What `repr` says of it; the queues may be given."""
+        if self._instance is None or self.ownership is not None:
+            return super()._state()
+        return f"started, {len(self.assignment())} assigned queues"
 
     def _wanted_of(self, topic: str) -> Subscription:
         return self._subscriptions.get(topic) or self._given_topics[topic]

@@ -24,6 +24,9 @@ class PollingMember(GroupMember):
     async def poll(self, timeout_ms: int | None = None) -> list[ReceivedMessage]:
         """Return the next batch, all of one queue; empty after `timeout_ms` (default 5,000).
 
+            for message in await consumer.poll(timeout_ms=1_000):
+                print(message.body)
+
         The batch before it now counts as consumed. Tasks that poll side by side get different
         batches, and each counts its own, or those of tasks that have ended. Messages of queues that
         were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.

@@ -34,8 +34,12 @@ LIFE: Final = Life(
 class QueueStatistics(NamedTuple):
     """A look at one process queue; offsets count messages.
 
-    `bytes` are those of unpacked bodies, as they are held; `unreadable` messages came since the
-    queue is ours, whose body cannot be unpacked or is damaged.
+        for queue, state in consumer.statistics().queues.items():
+            print(queue.queue_id, state.messages, "fetched, next is", state.next_offset)
+
+    `messages` are fetched and not done, `oldest_offset` to `newest_offset`; `bytes` are those of
+    their unpacked bodies, as they are held; `dropped` says that it goes to another member;
+    `unreadable` messages came since the queue is ours, whose body cannot be unpacked or is damaged.
     """
 
     messages: int

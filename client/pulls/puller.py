@@ -28,6 +28,11 @@ CUT_MAX: Final = 3  # replies cut off at the same place; then it is the broker's
 class PullResult(NamedTuple):
     """What a pull brought; offsets count messages of the queue (PullResult.java).
 
+        result = await consumer.pull(queue, 0)
+        for message in result.messages:
+            print(message.queue_offset, message.body)
+        print("to go on at", result.next_offset, "of", result.max_offset)
+
     `messages` are those that match the subscription; the next pull starts at `next_offset`, which
     lies past all that the broker or the client left out. `unreadable` are those that match and
     whose body cannot be unpacked, or is damaged: `body` is as it was stored, `damage` says why.

@@ -15,6 +15,9 @@ _HOUR_SAMPLES: Final = 360
 class TopicStatistics(NamedTuple):
     """Counters of one topic since the start; times are sums, in seconds.
 
+        each = consumer.statistics().topics["orders"]
+        print(each.pulled, "messages,", each.call_s / max(each.calls, 1), "s for a call")
+
     `pulls` brought messages, `pulled` of them in `pull_s` from request to reply; handlers were
     called `calls` times and took `call_s`; `succeeded` and `failed` count messages.
     """

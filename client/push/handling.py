@@ -30,7 +30,14 @@ _GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("gi
 
 
 class HandlerStatistics(NamedTuple):
-    """Counters since the start; `waiting` messages are fetched and their handler has not begun."""
+    """Counters of messages since the start, and what is at work now.
+
+        handlers = consumer.statistics().handlers
+        print(handlers.succeeded, handlers.failed, handlers.running, handlers.waiting)
+
+    `running` handlers are called at the moment by so many of the `workers`; `waiting` messages are
+    fetched and their handler has not begun.
+    """
 
     succeeded: int
     failed: int

@@ -25,6 +25,7 @@ from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import return_instance
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.samples import StatisticSample, of_queues, of_topics
 from aerobee.client.pulls.statistics import TopicStatistics
 from aerobee.client.push.consumption import Consumption
 from aerobee.client.push.failures import retry_topic
@@ -38,7 +39,13 @@ log = logging.getLogger(__name__)
 
 
 class PushStatistics(NamedTuple):
-    """A look at a push consumer: its handlers' counters, its queues and its topics."""
+    """A look at a push consumer: its handlers' counters, its queues and its topics.
+
+        statistics = consumer.statistics()
+        print(statistics.handlers.failed, "of", statistics.topics["orders"].pulled, "messages")
+
+    `samples()` of the consumer has the same as plain numbers for a metrics system.
+    """
 
     handlers: HandlerStatistics
     queues: dict[MessageQueue, QueueStatistics]
@@ -46,18 +53,32 @@ class PushStatistics(NamedTuple):
 
 
 class PushConsumer(GroupMember):
-    """A member of a clustering group: each message goes to one member (DefaultMQPushConsumer.java).
+    """Is handed messages: each goes to one member of its group (DefaultMQPushConsumer.java).
 
-        consumer = PushConsumer("orders-group", namesrv="127.0.0.1:9876")
+        async def handle(message: ReceivedMessage) -> None:
+            print(message.topic, message.tags, message.body, flush=True)
+
+        consumer = PushConsumer(
+            "billing", namesrv="127.0.0.1:9876", consume_from=ConsumeFrom.FIRST
+        )
         consumer.subscribe("orders", handle, tags="new || paid")
-        async with consumer:
-            await stop.wait()
+        asyncio.run(consumer.run())  # until SIGINT or SIGTERM; or: async with consumer: ...
 
     A message is done when its handler returns. If the handler raises, or returns
     ConsumeResult.LATER or a Later, the broker gets it back and delivers it again, to any member of
-    the group, after a while that grows each time; after `PushSettings.max_reconsume_times` times it
-    goes to the dead letters. Delivery is at least once: after a crash what was not committed comes
-    again.
+    the group, after a while that grows each time (10 s, 30 s, 1 min ...); after
+    `PushSettings.max_reconsume_times` times (16) it goes to the dead letters, topic `%DLQ%billing`.
+    Delivery is at least once: after a crash what was not committed comes again, that is what was
+    handled in the last 5 s, or with `PushSettings(commit="each")` what was at work.
+
+    A group goes on where it has stopped. What it gets first of a queue where it never was, says
+    `consume_from`: by LAST (the default) what is sent from now on, by FIRST all that the broker
+    has, by TIMESTAMP what was stored since. But of a young topic, whose first messages its broker
+    still has in memory, a new group gets these by LAST, too: that is RocketMQ's rule.
+
+    Up to `PushSettings.concurrency` (20) handlers run at a time. `ordered=True` handles the
+    messages of each queue one after the other; MessageModel.BROADCASTING gives each member all of
+    them. Errors of the cluster end nothing: they are told in the log, and it is tried again.
     """
 
     def __init__(
@@ -80,7 +101,8 @@ class PushConsumer(GroupMember):
         which the group has no offset; `consume_timestamp_ms` (since 1970, default half an hour
         ago) goes with ConsumeFrom.TIMESTAMP. With `ordered` each queue's messages are handled one
         after the other; with MessageModel.BROADCASTING every member gets every message. Raises
-        InvalidMessage for a bad group name.
+        InvalidMessage for a bad group name, InvalidUse for a `consume_from` or `model` that is
+        none.
         """
         self.message_model = model_word(model)
         start = StartingPoint.of(consume_from, consume_timestamp_ms)
@@ -130,6 +152,14 @@ class PushConsumer(GroupMember):
         batch: int | None = None,
     ) -> None:
         """Let `handler` get the topic's messages that carry one of `tags` ("a || b"), or all.
+
+            async def handle(messages: list[ReceivedMessage]) -> Later | None:
+                for at, message in enumerate(messages):
+                    if message.body == b"not now":
+                        return Later(delay_level=1, succeeded=at)
+                return None
+
+            consumer.subscribe("orders", handle, tags="new || paid", batch=16)
 
         `handler` is async and gets one ReceivedMessage, or with `batch` (or `PushSettings.batch`) a
         list of up to so many; a plain function runs in a thread. It answers with a ConsumeResult, a
@@ -278,12 +308,35 @@ class PushConsumer(GroupMember):
         return sorted(queue for queue in owned if queue.topic in self._handlers)
 
     def statistics(self) -> PushStatistics:
-        """Return counters of the handlers, and the state of each owned queue and each topic."""
+        """Return counters of the handlers, and the state of each owned queue and each topic.
+
+            print(consumer.statistics().handlers.succeeded)
+
+        Counters begin with the start; before it, and after the close, all is zero or empty.
+        """
         if self.ownership is None or self._consumption is None:
             return PushStatistics(HandlerStatistics(0, 0, 0, 0, 0), {}, {})
         queues = {at: process.statistics() for at, process in self.ownership.queues.items()}
         topics = self._consumption.statistics.read()
         return PushStatistics(self._consumption.handled(), queues, topics)
+
+    def samples(self) -> list[StatisticSample]:
+        """Return the statistics as numbers with names and labels, for a metrics system.
+
+            for sample in consumer.samples():
+                print(sample.name, sample.labels, sample.value)
+
+        Counters are those since the start; before it the list is that of an idle consumer.
+        """
+        handlers, queues, topics = self.statistics()
+        labels = {"group": self.group}
+        running, waiting = "Handlers that run now.", "Messages fetched whose handler has not begun."
+        return [
+            StatisticSample("handlers_running", handlers.running, labels, running),
+            StatisticSample("messages_waiting", handlers.waiting, labels, waiting),
+            *of_topics(self.group, topics),
+            *of_queues(self.group, queues),
+        ]
 
     def running_info(self) -> ConsumerRunningInfo:
         """Describe this consumer to an operator (GET_CONSUMER_RUNNING_INFO); raises InvalidUse."""
