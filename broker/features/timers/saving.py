@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Container
+from functools import partial
 from pathlib import Path
 
 from aerobee.broker.features.timers.service import TimerService
@@ -109,14 +111,10 @@ class TimerFiles:
             return None
         try:
             self._write_now()
-            second = self._service.half_delivered()
-            if second is not None:
-                left = second.left()
-
-                def waits(unit: Unit) -> bool:
-                    return unit.position in left or unit.magic & (DELETE | ROLL) == DELETE
-
-                index.relink(second.time_s, waits, doubted=second.is_swept)
+            if half_delivered := self._service.half_delivered():
+                for second in half_delivered:
+                    waits = partial(_waits, second.left())
+                    index.relink(second.time_s, waits, doubted=second.is_swept)
                 self._service.counts.settle()
                 self._write_now()
         except OSError as error:
@@ -132,3 +130,7 @@ class TimerFiles:
         shot = index.snapshot(self._service.counts.text(noted=True), self._service.now_ms())
         self._write(shot, self._service.counts.text())
         index.wrote(shot)
+
+
+def _waits(left: Container[int], unit: Unit) -> bool:
+    return unit.position in left or unit.magic & (DELETE | ROLL) == DELETE

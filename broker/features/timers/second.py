@@ -30,8 +30,9 @@ class DueSecond:
         self._places: dict[int, array[int]] = {}
         self._dues: list[int] = []  # a heap of what `_places` has
         self._taken: dict[int, int] = {}
-        self.was_delivered = False
+        self.begun_at: int | None = None  # where the log ended before the first was delivered
         self.is_swept = False
+        self.is_known = True  # while it is swept: what was read so far may be delivered
         self.known: set[int] = set()  # places that a sweep is to leave out
         self.rolled: set[int] = set()  # offsets of which a sweep has met what they became
 
@@ -39,6 +40,11 @@ class DueSecond:
     def is_read(self) -> bool:
         """Whether all units of the slot are here."""
         return self._units is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is here may be delivered: all of it is, or what is missing is older."""
+        return self._units is None or (self.is_swept and self.is_known)
 
     @property
     def is_doubted(self) -> bool:
@@ -62,9 +68,13 @@ class DueSecond:
             take(unit)
             self._unit = None
 
-    def sweep(self, units: Iterator[Unit]) -> None:
-        """Have more read: of what the slot's own units do not lead to."""
-        self._units, self.is_swept = units, True
+    def sweep(self, units: Iterator[Unit], *, known: bool) -> None:
+        """Have more read, behind the slot's own units: what they do not lead to.
+
+        `known`: no message that takes another one back can be among what is missing, but of those
+        that are missing themselves.
+        """
+        self._units, self.is_swept, self.is_known = units, True, known
 
     def may_be(self, due_ms: int) -> bool:
         """Whether a time lies in this second; not so: a late message, or a flipped bit."""
@@ -77,7 +87,7 @@ class DueSecond:
 
     def arrived(self, due_ms: int, position: int) -> None:
         """Take a message that has just come."""
-        if self._units is None:
+        if self.is_open:
             self._put(due_ms, position)
         else:
             self._came.append((due_ms, position))
@@ -141,10 +151,14 @@ class DueSecond:
         begin = self._taken.get(due_ms, 0)
         return self._places[due_ms][begin : begin + count]
 
+    @property
+    def was_delivered(self) -> bool:
+        """Whether a part of it was."""
+        return self.begun_at is not None
+
     def delivered(self, due_ms: int, count: int) -> None:
         """Take the first of a millisecond off."""
         taken = self._taken.get(due_ms, 0) + count
-        self.was_delivered = True
         self.pending -= count
         if taken >= len(self._places[due_ms]):
             del self._places[due_ms]

@@ -38,12 +38,10 @@ log = logging.getLogger(__name__)
 SLICE_MESSAGES: Final = 100  # per turn of the loop, some milliseconds
 SLICE_BYTES: Final = 1 << 20
 TAKEN_IN: Final = 100  # messages of the queue that have no slot yet, per turn
-LEAD_MS: Final = 1500  # so long before its second a slot is read
 LOOK_INTERVAL_MS: Final = 1000  # while messages wait: the clock may be set
 FETCH_WAIT_MS: Final = 500  # at most, for what has to come from the disk first
 BUSY_WAIT_MS: Final = 20  # until a log is tried again that prepares its space
 REFUSED_WAIT_MS: Final = 1000  # ... that refuses
-PENDING_MAX: Final = 100_000  # in a second that is not done: the next one is not read before
 
 
 class TimerCall(Protocol):
@@ -119,10 +117,12 @@ class TimerService:
         if self._timer is not None:
             self._schedule(0)
 
-    def half_delivered(self) -> DueSecond | None:
-        """Return the second of which a part has been delivered, if there is one."""
-        second = self._seconds.get(self.index.read_s)
-        return second if second is not None and second.was_delivered else None
+    def half_delivered(self) -> list[DueSecond]:
+        """Return the seconds of which a part has been delivered, and that are not done.
+
+        More than one only while one is being swept.
+        """
+        return [each for _, each in sorted(self._seconds.items()) if each.was_delivered]
 
     def look_again(self) -> None:
         """Take settings that were changed; what has no slot yet comes in before more goes out."""
@@ -155,7 +155,7 @@ class TimerService:
         at_ms = time_s * PRECISION_MS
         second = self._seconds.get(time_s)
         if second is None:
-            return self._wake_at(self._near_ms(time_s))
+            return self._wake_at(self._reading.near_ms(time_s))
         rolled = time_s < message.out_s
         if key is not None and not rolled:
             return second.unwanted(key, topic)
@@ -206,34 +206,47 @@ class TimerService:
             return 0  # one of the others may take back what is due
         now_ms = self.now_ms()
         self._move_on(now_ms)
-        wait_ms = self._deliver_first(now_ms)
+        wait_ms = self._deliver_due(now_ms)
         if wait_ms == 0:
             return 0
-        if self._read_slots(now_ms) or more:
-            return 0
+        try:
+            if self._reading.read_near(self._seconds, now_ms) or more:
+                return 0
+        except ColdRecord:  # what is due meanwhile does not wait for the disk
+            return FETCH_WAIT_MS if wait_ms is None else min(wait_ms, FETCH_WAIT_MS)
         if wait_ms is None and self.index.behind:
             return LOOK_INTERVAL_MS
         return wait_ms
 
-    def _deliver_first(self, now_ms: int) -> int | None:
-        """Deliver a slice of the first second; return when there is more, None: nothing waits."""
-        first_s = self.index.wheel.next_used(self.index.read_s)
-        if first_s is None:
-            return None
-        second = self._seconds.get(first_s)
-        if second is None or not second.is_read:
-            return max(1, self._near_ms(first_s) - now_ms)
-        if self._held is not None or self._settings().timer_stop_dequeue:
-            return LOOK_INTERVAL_MS
-        wait_ms = self._deliver(second, now_ms)
-        if wait_ms == 0:
-            return 0
-        after_ms = (first_s + 1) * PRECISION_MS
-        waits_ms = [max(0, after_ms - now_ms) if wait_ms is None else wait_ms]
-        following = self.index.wheel.next_used(first_s + 1)
-        if following is not None and following not in self._seconds:
-            waits_ms.append(max(1, self._near_ms(following) - now_ms))
-        return min(waits_ms)
+    def _deliver_due(self, now_ms: int) -> int | None:
+        """Deliver a slice of the first second; return when there is more, None: nothing waits.
+
+        Behind one that is being swept the next ones come, too, at their time.
+        """
+        used, is_first = self.index.wheel.next_used, True
+        time_s = used(self.index.read_s)
+        waits_ms: list[int] = []
+        while time_s is not None:
+            second = self._seconds.get(time_s)
+            if second is None or not (second.is_read or second.is_swept):
+                near_ms = max(1, self._reading.near_ms(time_s) - now_ms)
+                waits_ms.append(near_ms if second is None else LOOK_INTERVAL_MS)
+                break
+            wait_ms = None
+            if second.is_open:
+                if self._held is not None or self._settings().timer_stop_dequeue:
+                    return LOOK_INTERVAL_MS
+                wait_ms = self._deliver(second, now_ms)
+            is_first = is_first and second.is_read
+            following = used(time_s + 1)
+            if wait_ms is not None or is_first:
+                after_ms = max(0, (time_s + 1) * PRECISION_MS - now_ms)
+                waits_ms.append(after_ms if wait_ms is None else wait_ms)
+                if following is not None and following not in self._seconds:
+                    waits_ms.append(max(1, self._reading.near_ms(following) - now_ms))
+                break
+            time_s = following
+        return min(waits_ms, default=None if is_first else LOOK_INTERVAL_MS)
 
     def _release(self) -> None:
         self._held = None
@@ -247,8 +260,7 @@ class TimerService:
             second = None if first_s is None else self._seconds.get(first_s)
             to_s = now_s if first_s is None else min(first_s, now_s)
             if to_s > index.read_s:
-                index.advance(to_s)
-                self.counts.settle()
+                self._advance(to_s)
                 if index.aged:
                     self.on_changed()
             if first_s is None or second is None or second.pending or not second.is_read:
@@ -259,34 +271,18 @@ class TimerService:
                 self.counts.leave(topic, -1)
             del self._seconds[first_s]
             following = index.wheel.next_used(first_s + 1)
-            index.advance(now_s if following is None else min(following, now_s))
-            self.counts.settle()
+            self._advance(now_s if following is None else min(following, now_s))
             self.on_changed()
 
-    def _near_ms(self, time_s: int) -> int:
-        """Return when a slot is to be read: the one that is not done yet at once.
-
-        Where the clock was set back it holds what is due before its own second.
-        """
-        return 0 if time_s == self.index.read_s else time_s * PRECISION_MS - LEAD_MS
-
-    def _read_slots(self, now_ms: int) -> bool:
-        """Read a step of a slot whose second is near; False where none is to be read."""
-        time_s, before = self.index.read_s, None
-        for _ in range(3):
-            found = self.index.wheel.next_used(time_s)
-            if found is None or (self._near_ms(found) > now_ms):
-                return False
-            if before is not None and before.pending > PENDING_MAX:
-                return False
-            second = self._seconds.get(found)
-            if second is None:
-                second = self._seconds[found] = self._reading.begin(found)
-            if not second.is_read:
-                self._reading.read(second)
-                return True
-            before, time_s = second, found + 1
-        return False
+    def _advance(self, to_s: int) -> None:
+        """Take what is before a second as done; of others some may have been delivered already."""
+        begun = [
+            each.begun_at
+            for time_s, each in self._seconds.items()
+            if time_s >= to_s and each.begun_at is not None
+        ]
+        self.index.advance(to_s, min(begun, default=None))
+        self.counts.settle()
 
     def _take_in(self) -> bool:
         """Give slots to messages of the queue that have none; whether there are more.
@@ -322,6 +318,7 @@ class TimerService:
         """Store a slice of what is due; return when to come back, None: nothing is left."""
         messages, bytes_left, wait_ms = SLICE_MESSAGES, SLICE_BYTES, None
         stored: list[tuple[int, int]] = []
+        begun_at = self._store.commit_log.committed
         try:
             for due in second.due_until(now_ms, messages):
                 count, places = 0, second.due(due, messages)
@@ -348,6 +345,8 @@ class TimerService:
         if stored:
             if not self._tick.commit_log():
                 return REFUSED_WAIT_MS  # nothing of the slice is in the log
+            if second.begun_at is None:
+                second.begun_at = begun_at
             for due, count in stored:
                 second.delivered(due, count)
             self._tick.schedule()  # somebody may wait for the messages

@@ -171,8 +171,11 @@ class TimerIndex:
         end = min(self.next_offset, queue.max_offset) if queue is not None else 0
         return QueuedMessages(queue, end, begin)
 
-    def advance(self, to_s: int) -> None:
-        """Take every second before one as done; what was delivered is in the log."""
+    def advance(self, to_s: int, begun_at: int | None = None) -> None:
+        """Take every second before one as done; what was delivered is in the log.
+
+        `begun_at` is a position before the deliveries of those that are not, if there were any.
+        """
         while (time_s := self.wheel.next_used(self.read_s)) is not None and time_s < to_s:
             slot = self.wheel.slot(time_s)
             self.waiting -= slot.count if slot is not None else 0
@@ -181,7 +184,8 @@ class TimerIndex:
         if to_s > self.done_until_s:
             self.done.clear()
         if not self.done:  # else what they say is behind the last note, and in memory alone
-            self.position = self._store.commit_log.committed
+            committed = self._store.commit_log.committed
+            self.position = committed if begun_at is None else min(begun_at, committed)
 
     @property
     def changed(self) -> bool:
@@ -259,8 +263,8 @@ class TimerIndex:
     def relink(self, time_s: int, waits: Callable[[Unit], bool], *, doubted: bool = False) -> None:
         """Take units out of a second, in the files: only those are left that wait.
 
-        The others count to the second before. It may be ended anywhere: they are known as done, by
-        the marks of what was delivered. `doubted`: the chain does not have all that waits.
+        The others count to the last second that is done. It may be ended anywhere: they are known
+        as done, by the marks of what was delivered. `doubted`: the chain lacks some that wait.
         """
         previous = -1
         left: list[tuple[int, Unit]] = []
@@ -269,7 +273,7 @@ class TimerIndex:
             if waits(unit):
                 left.append((chain.place, unit))
             else:
-                delay_ms = (time_s - 1) * PRECISION_MS - unit.written_ms
+                delay_ms = (self.read_s - 1) * PRECISION_MS - unit.written_ms
                 self.log.rewrite(
                     chain.place,
                     msgspec.structs.replace(unit, previous=-1, delay_ms=delay_ms, after_ms=0),

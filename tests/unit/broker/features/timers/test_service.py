@@ -10,7 +10,8 @@ from support.disks.logs import NOW_MS, bodies, read_all
 from support.features.delays import BORN
 from support.features.timers import Timers
 
-from aerobee.broker.features.timers.service import LEAD_MS, SLICE_MESSAGES
+from aerobee.broker.features.timers.reading import LEAD_MS
+from aerobee.broker.features.timers.service import SLICE_MESSAGES
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import parse_properties
