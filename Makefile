@@ -22,7 +22,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(READY)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check lock clean
+.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check wheels lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,9 @@ soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the example
 
 release-check: $(READY) ## what a release still lacks: version, changes, wheel, licences, vulnerabilities
 	@$(BIN)/python deploy/release_check.py
+
+wheels: $(READY) ## what a release publishes, into dist/: manylinux wheels (PYTHONS="..."), source
+	@$(BIN)/python deploy/build_wheels.py $(PYTHONS)
 
 lock: ## choose newer versions and write them down
 	@bash deploy/make_venv.sh build/lock $(PYTHON)

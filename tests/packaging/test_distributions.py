@@ -3,6 +3,7 @@
 import importlib.machinery
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 from support.runs.source_tree import ROOT, committed_files, name, packages, project
 
 from aerobee.remoting.config.built import BUILD_FILE
+from aerobee.testing import ClusterThread
+
+BUILD_WHEELS = runpy.run_path(str(ROOT / "deploy" / "build_wheels.py"))
 
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 COMPILED = {
@@ -117,6 +121,79 @@ def test_a_wheel_without_compiled_code_is_for_any_platform(
     assert wheel_files(tmp_path) == {f"aerobee/{file}" for file in packaged_files()}
     told = build_note(wheel)
     assert told["compiled"] == [] and str(told["why"]).startswith(why)
+
+
+HELLO = """
+import asyncio, sys
+from aerobee.client import ConsumeFrom, LitePullConsumer, Message, Producer
+from aerobee.remoting.config.built import build
+
+async def main(namesrv):
+    async with Producer(namesrv=namesrv) as producer:
+        await producer.send(Message("greetings", b"hello", tags="en"))
+    consumer = LitePullConsumer("readers", namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe("greetings", tags="en")
+    async with consumer:
+        async for message in consumer:
+            return message.body.decode()
+
+print(asyncio.run(main(sys.argv[1])), build())
+"""
+CLIENT_BYTES_MAX = 10_000_000  # without the bytecode that pip makes of it
+
+
+def test_the_client_alone_talks_to_a_broker(built: Path, tmp_path: Path) -> None:
+    """The wheel in an empty environment: two packages beside it, under 10 MB, and it works."""
+    (wheel,) = built.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    pip = (python, "-m", "pip", "--disable-pip-version-check")
+    environment = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
+    subprocess.run([*pip, "install", "--quiet", wheel], check=True, env=environment)
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    ours = [folder for folder in site.iterdir() if not folder.name.startswith(("pip", "setup"))]
+    names = {folder.name.partition("-")[0] for folder in ours if folder.suffix == ".dist-info"}
+    assert names == {"aerobee", "isal", "msgspec"}
+    files = [file for folder in ours for file in folder.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files if file.suffix != ".pyc") < CLIENT_BYTES_MAX
+    with ClusterThread() as cluster:
+        done = subprocess.run(
+            [python, "-I", "-W", "error", "-c", HELLO, cluster.namesrv_addr],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    kind = "compiled" if shutil.which("cc") else "pure Python"
+    assert done.stdout.startswith(f"hello {version()} ({kind}"), done.stderr
+
+
+def test_the_versions_that_are_named_are_those_of_the_wheels() -> None:
+    """Classifiers, what may install it, and what `make wheels` builds."""
+    named = [
+        each.removeprefix("Programming Language :: Python :: ")
+        for each in project()["project"]["classifiers"]
+        if each.startswith("Programming Language :: Python :: 3.")
+    ]
+    assert project()["project"]["requires-python"] == f">={named[0]}"
+    wheels = project()["tool"]["cibuildwheel"]["build"].split()
+    assert wheels == [f"cp{each.replace('.', '')}-*" for each in named]
+    assert [f"3.{minor}" for minor in BUILD_WHEELS["MINORS"]] == named
+
+
+def test_a_wheel_that_cannot_be_published_is_named(built: Path, tmp_path: Path) -> None:
+    """One for this machine alone; one that says what it is not."""
+    (wheel,) = built.glob("*.whl")
+    faults = BUILD_WHEELS["faults"]
+    (fault,) = faults(wheel)
+    assert "no index takes a wheel of that platform" in fault
+    tagged = tmp_path / "aerobee-0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    shutil.copy(wheel, tagged)
+    assert not list(faults(tagged))
+    with zipfile.ZipFile(tagged, "a") as archive:
+        archive.writestr("aerobee/client/more.cpython-311-x86_64-linux-gnu.so", b"")
+    (fault,) = faults(tagged)
+    assert "aerobee.client.more" in fault
 
 
 def test_the_sdist_holds_the_project(built: Path) -> None:
