@@ -69,8 +69,10 @@ class JsonCodec:
 class MsgpackCodec:
     """MessagePack of what JsonCodec takes, in about two thirds of the bytes.
 
-    MSGPACK.encode({"order": 7})               # b'\\x81\\xa5order\\x07'
-    MSGPACK.decode(b"\\x81\\xa5order\\x07", dict)  # {'order': 7}
+        MSGPACK.encode({"order": 7})  # b'\\x81\\xa5order\\x07'
+        MSGPACK.decode(MSGPACK.encode({"order": 7}), dict)
+
+    Datetimes and bytes are MessagePack's own.
     """
 
     def encode(self, value: object) -> bytes:

@@ -61,16 +61,31 @@ ClientError: TypeAlias = AerobeeError
 class InvalidMessage(ClientError):
     """The message or its topic breaks a rule that every broker has (Validators.java).
 
+        except InvalidMessage as error:
+            print("not sent, and never will be:", error)
+
     Nothing was sent; sending the same message again fails again.
     """
 
 
 class InvalidUse(ClientError):
-    """The call does not fit: a wrong argument, or a client that is not started, or closed."""
+    """The call does not fit: a wrong argument, or a client that is not started, or closed.
+
+        except InvalidUse as error:
+            print("correct the program:", error)
+
+    Nothing was sent; the same call fails again.
+    """
 
 
 class InvalidSetting(InvalidUse, ValueError):
-    """A setting has a value that it cannot have; the text names it and what is allowed."""
+    """A setting has a value that it cannot have; the text names it and what is allowed.
+
+        except InvalidSetting as error:
+            print(error)  # compression='rar': allowed are zlib, lz4, zstd
+
+    Raised where the settings are made; a ValueError as well.
+    """
 
 
 class BadBody(ClientError, ValueError):
@@ -89,6 +104,9 @@ class BadBody(ClientError, ValueError):
 
 class RouteMissing(ClientError):
     """No nameserver knows a broker for the topic, and it cannot be created by sending to it.
+
+        except RouteMissing as error:
+            print(error.topic, "waits for a broker" if error.no_broker else "has to be created")
 
     `no_broker` says that no broker at all is registered there: it starts, has stopped, or registers
     elsewhere. Else the topic has to be created: `aerobee create-topic orders -n 127.0.0.1:9876`.
@@ -112,6 +130,9 @@ class RouteMissing(ClientError):
 
 class BrokerRefused(ClientError):
     """A broker or nameserver answered with an error (MQBrokerException.java).
+
+        except BrokerRefused as error:
+            print(error.address, error.code, error.remark)
 
     `code` is a ResponseCode, `remark` the peer's own words, `address` its "ip:port".
     """
@@ -155,6 +176,9 @@ class SendFailed(ClientError):
 
 class TransactionNotBegun(ClientError):
     """A half message was stored, but a flush or a replica is late or missing: it is rolled back.
+
+        except TransactionNotBegun as error:
+            print(error.topic, error.message_id, error.status)
 
     The local transaction has not run. `status` names what is missing, as `SendStatus` does; sending
     again may succeed (DefaultMQProducerImpl.sendMessageInTransaction).

@@ -190,11 +190,17 @@ class SendStatus(enum.Enum):
 class SendResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message went (SendResult.java).
 
-    `message_id` is the id that the client gave (a batch: all, joined by commas);
-    `offset_message_id` the broker's, with its address and the position in its log; `queue_offset`
-    the offset in `queue` (of a batch: of its first message). `recall_handle` is there for a message
-    with a time of its own: `Producer.recall` takes it back by that. `trace_on` says whether the
-    broker wants the message traced.
+        result = await producer.send(message)
+        if result.status is not SendStatus.SEND_OK:
+            print("stored, but not yet on the disk or the replica:", result)
+
+    - `status`: SEND_OK, or what is missing though the message is stored (see SendStatus).
+    - `message_id`: the id that the client gave (a batch: all, joined by commas); `find` takes it.
+    - `offset_message_id`: the broker's, with its address and the position in its log, in hex.
+    - `queue`, `queue_offset`: its place (of a batch: of its first message).
+    - `transaction_id`: of a half message. `region_id`: the broker's, if it has one.
+    - `recall_handle`: of a message with a time of its own; `Producer.recall` takes it back by that.
+    - `trace_on`: whether the broker wants the message traced.
     """
 
     status: SendStatus
@@ -206,6 +212,19 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     region_id: str | None = None
     recall_handle: str | None = None
     trace_on: bool = True
+
+    def __repr__(self) -> str:
+        """Say what matters, and of the rest what is there."""
+        rest = "".join(
+            f", {name}={value!r}"
+            for name in ("transaction_id", "region_id", "recall_handle")
+            if (value := getattr(self, name)) is not None
+        )
+        return (
+            f"SendResult({self.status.name}, topic={self.queue.topic!r},"
+            f" broker={self.queue.broker_name!r}, queue_id={self.queue.queue_id},"
+            f" queue_offset={self.queue_offset}, message_id={self.message_id!r:.200}{rest})"
+        )
 
 
 def check_name(what: str, name: str, characters_max: int) -> None:

@@ -22,6 +22,9 @@ COMPILED: Final = (
     "storage/compiled/index_slices.pyx",
 )
 
+PACKAGE: Final = "deploy/package"
+"""What lies beside the folders in the package: its name for itself, and `python -m aerobee`."""
+
 
 class BuildSteps(BuildHookInterface[Any]):
     """Prepares a wheel; an editable one is links to the folders, with compiled code in place."""
@@ -35,6 +38,9 @@ class BuildSteps(BuildHookInterface[Any]):
                 for product in Path(self.root).glob(f"{Path(source).with_suffix('')}.*.[sp][oy]*"):
                     if product.suffix in (".so", ".pyd"):
                         product.unlink()
+        else:
+            for source in Path(self.root, PACKAGE).glob("*.py"):
+                build_data["force_include"][str(source)] = source.name
         wanted = os.environ.get("AEROBEE_COMPILE", "")
         self._folder = tempfile.TemporaryDirectory(prefix="aerobee-build-")
         if wanted == "0":
@@ -66,13 +72,17 @@ class BuildSteps(BuildHookInterface[Any]):
         build_data["extra_metadata"][str(note)] = note.name
 
     def _link(self) -> None:
-        """Link `.dev/aerobee/<name>` to `<name>/`, so that the flat folders are one package."""
+        """Link `.dev/aerobee/<name>` to `<name>/`, so that the folders are one package."""
         package_dir = Path(self.root, ".dev", "aerobee")
         package_dir.mkdir(parents=True, exist_ok=True)
         for name in self.build_config.only_include.values():
             link = package_dir / name
             if not link.is_symlink():
                 link.symlink_to(Path("..", "..", name), target_is_directory=True)
+        for source in Path(self.root, PACKAGE).glob("*.py"):
+            link = package_dir / source.name
+            if not link.is_symlink():
+                link.symlink_to(Path("..", "..", PACKAGE, source.name))
 
 
 def compiled(root: Path, folder: Path) -> dict[str, Path]:

@@ -20,10 +20,12 @@ REMARK_CHARS_MAX: Final = 32_767  # a header has at most 16 MiB, and escapes tak
 class AerobeeError(Exception):
     """The base of every error that Aerobee raises: something it noticed and can explain.
 
-    try:
-        await producer.send(message)
-    except ClientError as error:  # the name of this class in aerobee.client
-        print(error)
+        try:
+            await producer.send(message)
+        except ClientError as error:  # the name of this class in aerobee.client
+            print(error)
+
+    Its text says what happened, to what, and what to do; errors can be pickled.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -62,19 +64,43 @@ class CorruptRecord(AerobeeError):
 
 
 class Unavailable(AerobeeError):
-    """The peer or the resource cannot be used now; the same call may succeed later."""
+    """The peer or the resource cannot be used now; the same call may succeed later.
+
+        except Unavailable as error:
+            print("again in a moment:", error)
+
+    NotConnected, ConnectionLost and CallTimedOut tell whether something may have been done.
+    """
 
 
 class NotConnected(Unavailable):
-    """No connection to the peer could be made; nothing was sent."""
+    """No connection to the peer could be made; nothing was sent.
+
+        except NotConnected as error:
+            print("certainly not done:", error)
+
+    The text has the address and the system's reason: refused, no route, no such host, no TLS.
+    """
 
 
 class ConnectionLost(Unavailable):
-    """The connection closed before the reply came; the request may have been carried out."""
+    """The connection closed before the reply came; the request may have been carried out.
+
+        except ConnectionLost as error:
+            print("perhaps done:", error)
+
+    A message that was being sent may be stored; sent again it may be there twice.
+    """
 
 
 class CallTimedOut(Unavailable):
-    """No reply came in time; the request may have been carried out, or still be."""
+    """No reply came in time; the request may have been carried out, or still be.
+
+        except CallTimedOut as error:
+            print("perhaps done, or yet to be:", error)
+
+    A message that was being sent may be stored; sent again it may be there twice.
+    """
 
 
 def system_error(error: OSError) -> str:

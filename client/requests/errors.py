@@ -8,6 +8,9 @@ from aerobee.client.received import ReceivedMessage
 class NoReply(ClientError):
     """A request was stored, and no reply came in time; it may be handled all the same.
 
+        except NoReply as error:
+            print(error.topic, error.waited_ms, error.result.message_id)
+
     `result` says where it was stored, `waited_ms` is the request's time-out
     (RequestTimeoutException.java, 10006).
     """
@@ -24,12 +27,18 @@ class NoReply(ClientError):
 class ReplyConnectionLost(NoReply):
     """No reply came in time, and a connection on which it may have come ended meanwhile.
 
+        except ReplyConnectionLost as error:
+            print("ask again, if that may be done twice:", error.result)
+
     A reply that was pushed then went nowhere; its copy is in the cluster's reply topic.
     """
 
 
 class ReplierRefused(ClientError):
     """The replier has got the request, and answers why there is no answer.
+
+        except ReplierRefused as error:
+            print(error.reason)
 
     `reason` are its words, `reply` the whole message.
     """
@@ -41,4 +50,10 @@ class ReplierRefused(ClientError):
 
 
 class ReplyNotTaken(ClientError):
-    """A reply was not handed over: its requester is gone, says nothing, or did not take it."""
+    """A reply was not handed over: its requester is gone, says nothing, or did not take it.
+
+        except ReplyNotTaken as error:
+            print("handling the request again will not help:", error)
+
+    The text has the broker's words.
+    """

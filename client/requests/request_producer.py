@@ -36,7 +36,9 @@ class RequestProducer(Producer):
 
     Requests and replies are messages, so that RocketMQ's clients may be on the other side
     (DefaultMQProducer.request). Each request is one awaitable: as many as there is room for may
-    wait at a time.
+    wait at a time. `timeout_ms` is 3,000 for everything unless it says otherwise. What goes wrong
+    is told apart: the errors of `send`, NoReply, ReplyConnectionLost, ReplierRefused,
+    ReplyNotTaken.
     """
 
     _paths: ReplyPaths | None = None

@@ -45,11 +45,19 @@ DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 class Producer(QueueFinder):
     """Sends messages to the brokers of their topics (DefaultMQProducer.java).
 
-        async with Producer(namesrv="127.0.0.1:9876") as producer:
-            result = await producer.send(Message("orders", b"one", tags="new", keys="o-1"))
+        async with Producer("orders-producers", namesrv="127.0.0.1:9876") as producer:
+            result = await producer.send(Message("orders", b"one", tags="new"), key="o-1")
+            print(result.status.name, result.queue.queue_id, result.queue_offset)
 
-    Many sends may run at the same time (asyncio.gather, tasks): requests of one moment leave in one
-    write. Delivery is at least once: a send that failed without an answer may have been stored.
+    `send` waits for the broker's word on one message, `send_many` on a batch of one topic,
+    `send_oneway` for nothing. Many sends may run at the same time (asyncio.gather, tasks): requests
+    of one moment leave in one write. One producer does for a process; it belongs to the event loop
+    in which it was started.
+
+    Times are milliseconds; a send takes 3,000 at most unless it says otherwise, and a body has
+    4 MiB at most (ProducerSettings). Delivery is at least once: a send that failed without an
+    answer may have been stored. All errors are ClientErrors: InvalidMessage and InvalidUse are the
+    program's, the others the cluster's.
     """
 
     def __init__(
@@ -63,7 +71,10 @@ class Producer(QueueFinder):
     ) -> None:
         """Describe the producer; nothing happens before `start`.
 
-        `namesrv` is "host:port;host:port" or a sequence. Raises InvalidMessage for a bad group.
+        `group` is the name by which brokers know all the processes of one program. `namesrv` is
+        "host:port;host:port", a sequence, or the URL of an address server; by default what the
+        environment's NAMESRV_ADDR says. Raises InvalidMessage for a bad group, InvalidUse and
+        BadAddress for other wrong arguments.
         """
         check_name("group", group, GROUP_CHARACTERS_MAX)
         self.group = group
@@ -136,12 +147,14 @@ class Producer(QueueFinder):
     ) -> SendResult:
         """Send one message and return where it went.
 
+            result = await producer.send(message, key="order-1", timeout_ms=10_000)
             await producer.send(message, delay=timedelta(minutes=10))
 
         The queues of the topic take turns, unless `queue` names one, `key` picks one (equal keys,
         same queue) or `selector` does. Within `timeout_ms` (default 3,000 for the topic's route and
         all attempts) a failed send is tried again up to `retries_max` times, at another broker
-        first; not where the queue was chosen.
+        first, and where no broker can be reached until the time is up. Where the queue was chosen
+        that is done after a missing or lost connection alone.
 
         Consumers get it at `deliver_at`, a datetime with a time zone, or after `delay`: at once
         where that is over. Milliseconds count; a broker says how far ahead it takes them (three
@@ -174,6 +187,9 @@ class Producer(QueueFinder):
     ) -> SendResult:
         """Send messages of one topic as one request; they get consecutive offsets of one queue.
 
+            result = await producer.send_many([Message("orders", b"%d" % at) for at in range(9)])
+            print(result.queue_offset, result.message_id.count(",") + 1)
+
         Together they may have `body_bytes_max` bytes. Otherwise as `send`; the result's
         `message_id` joins the ids by commas, its `queue_offset` is that of the first message.
         """
@@ -196,6 +212,8 @@ class Producer(QueueFinder):
         selector: QueueSelector | None = None,
     ) -> None:
         """Send one message and do not wait: whether it was stored is never known.
+
+            await producer.send_oneway(Message("orders", b"perhaps"))
 
         It waits only for the route and a connection. Raises InvalidMessage, RouteMissing,
         Unavailable without them in time.
@@ -245,6 +263,9 @@ class Producer(QueueFinder):
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that `topic` can be sent to, as a nameserver knows them now.
+
+            queues = await producer.fetch_queues("orders")
+            await producer.send(Message("orders", b"here"), queue=queues[0])
 
         Raises RouteMissing, Unavailable.
         """

@@ -41,14 +41,23 @@ REMARK_CHARACTERS_MAX: Final = 1_000
 class TransactionProducer(Producer):
     """Sends messages that consumers see if, and only if, a local transaction succeeds.
 
-        async with TransactionProducer("orders", namesrv=..., listener=Orders()) as producer:
+        class Orders(TransactionListener):
+            async def check(self, message: ReceivedMessage) -> TransactionState:
+                paid = message.message_id in database  # what the transaction left, and nothing else
+                return TransactionState.COMMIT if paid else TransactionState.ROLLBACK
+
+        async with TransactionProducer(
+            "orders", namesrv="127.0.0.1:9876", listener=Orders()
+        ) as producer:
             async with producer.transaction(Message("orders", b"paid")) as half:
-                await database.pay(order, message_id=half.message_id)
+                database.add(half.message_id)
 
     The message is stored first, as a half that nobody sees; the end of the block commits it, an
     exception rolls it back. Whatever is lost on the way (the word to the broker, this process), the
     broker asks a producer of the group, whose `listener` answers by stored data: so a listener has
-    to be there, and right. Other sends are those of a `Producer` (TransactionMQProducer.java).
+    to be there, and right. Other sends are those of a `Producer` (TransactionMQProducer.java). A
+    group is asked from 6 s after the send on, every 30 s, 15 times by default; TransactionSettings
+    has what this side does of it. Entering raises what `send` raises, and TransactionNotBegun.
     """
 
     def __init__(

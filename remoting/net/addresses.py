@@ -13,7 +13,13 @@ _NAME_CHARS_MAX: Final = 253  # RFC 1035, without a dot at the end
 
 
 class BadAddress(AerobeeError):
-    """An address is not of the form host:port."""
+    """An address is not of the form host:port.
+
+        except BadAddress as error:
+            print(error)  # namesrv='127.0.0.1': address '127.0.0.1' is not of the form host:port
+
+    IPv6 hosts stand in brackets, [::1]:9876; a port is 1 to 65535.
+    """
 
 
 def peer_address(peername: Any) -> tuple[str, int]:

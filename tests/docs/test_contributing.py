@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.runs.source_tree import ROOT, packages
+from support.runs.source_tree import PACKAGE, ROOT, packages
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 STEPS = re.findall(r"<!-- ([a-z ]+): (\S+) -->\n```python\n(.*?)```", TEXT, re.DOTALL)
@@ -18,6 +18,8 @@ def test_a_request_code_is_added_as_it_says(tmp_path: Path) -> None:
     tree = tmp_path / "aerobee"
     for name in packages():
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in PACKAGE.glob("*.py"):  # or the installed package would be found before the copy
+        shutil.copy(path, tree / path.name)
     kinds = [kind for kind, _, _ in STEPS]
     assert kinds == ["in the class", "behind", "behind", "before", "new"]
     for kind, place, code in STEPS:

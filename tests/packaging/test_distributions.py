@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.runs.source_tree import ROOT, committed_files, name, packages, project
+from support.runs.source_tree import PACKAGE, ROOT, committed_files, name, packages, project
 
 from aerobee.remoting.config.built import BUILD_FILE
 from aerobee.testing import ClusterThread
@@ -73,14 +73,18 @@ def packaged_files() -> set[str]:
     return {name(path) for path in committed_files() if name(path).split("/")[0] in packages()}
 
 
+def installed_files() -> set[str]:
+    """Name every file of a wheel but for the compiled ones."""
+    beside = {path.name for path in PACKAGE.glob("*.py")}
+    return {f"aerobee/{file}" for file in packaged_files() | beside}
+
+
 def test_the_wheel_holds_every_module(built: Path) -> None:
     """Each file of the folders is installed below `aerobee/`, and no other file is."""
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         entries = archive.read(f"aerobee-{version()}.dist-info/entry_points.txt").decode()
-    assert wheel_files(built) - {*COMPILED.values()} == {
-        f"aerobee/{file}" for file in packaged_files()
-    }
+    assert wheel_files(built) - {*COMPILED.values()} == installed_files()
     assert "[pytest11]" in entries
     assert "aerobee = aerobee.cli.entry:aerobee" in entries
 
@@ -118,7 +122,7 @@ def test_a_wheel_without_compiled_code_is_for_any_platform(
     assert reason in build(tmp_path, "--wheel", **environment)
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert wheel_files(tmp_path) == {f"aerobee/{file}" for file in packaged_files()}
+    assert wheel_files(tmp_path) == installed_files()
     told = build_note(wheel)
     assert told["compiled"] == [] and str(told["why"]).startswith(why)
 
@@ -194,6 +198,27 @@ def test_a_wheel_that_cannot_be_published_is_named(built: Path, tmp_path: Path) 
         archive.writestr("aerobee/client/more.cpython-311-x86_64-linux-gnu.so", b"")
     (fault,) = faults(tagged)
     assert "aerobee.client.more" in fault
+
+
+def test_the_installed_package_knows_its_version(built: Path, tmp_path: Path) -> None:
+    """`aerobee.__version__` and `python -m aerobee`, from a wheel and in this environment."""
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    for path in (str(tmp_path), ""):
+        for arguments, wanted in (
+            (["-c", "import aerobee; print(aerobee.__version__)"], version()),
+            (["-m", "aerobee", "--version"], f"aerobee {version()}"),
+        ):
+            done = subprocess.run(
+                [sys.executable, *arguments],
+                env={**os.environ, "PYTHONPATH": path},
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=tmp_path.parent,
+            )
+            assert done.stdout.splitlines()[:1] == [wanted], done.stderr
 
 
 def test_the_sdist_holds_the_project(built: Path) -> None:

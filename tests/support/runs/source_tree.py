@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "deploy" / "package"  # what lies beside the folders in the installed package
 
 
 @cache

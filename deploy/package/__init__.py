@@ -1,0 +1,22 @@
+"""Aerobee: a broker, a nameserver and a client that speak Apache RocketMQ's protocol.
+
+    from aerobee.client import Message, Producer
+
+Programs import `aerobee.client` (send and consume), `aerobee.spark` (the log as rows) and
+`aerobee.testing` (a cluster for tests); this package has its version alone, `aerobee.__version__`.
+`python -m aerobee` is the command `aerobee`.
+"""
+
+__all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> str:
+    """Return the version of what is installed, looked up when somebody asks."""
+    if name != "__version__":
+        raise AttributeError(f"module 'aerobee' has no attribute {name!r}; see aerobee.client")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("aerobee")
+    except PackageNotFoundError:  # a source tree on the path
+        return "unknown"
