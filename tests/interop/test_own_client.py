@@ -1,6 +1,8 @@
 """Our client against each server: ours by default, the real RocketMQ 5.5.0 always."""
 
 import asyncio
+import signal
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -168,3 +170,69 @@ async def test_lite_pull_reads_seeks_and_commits(namesrv: str) -> None:
         assert await given.offset_for_timestamp(queues[0], 0) == 0
         await given.commit()
         assert await given.committed(queues[0]) == 25
+
+
+SERVICE = """
+import asyncio, sys
+from aerobee.client import ConsumeFrom, LitePullConsumer, PushConsumer
+
+namesrv, topic, kind = sys.argv[1:]
+
+async def handle(message):
+    print(message.body.decode(), flush=True)
+
+async def work(consumer):
+    async for message in consumer:
+        await handle(message)
+
+if kind == "push":
+    consumer = PushConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic, handle)
+    asyncio.run(consumer.run())
+else:
+    consumer = LitePullConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic)
+    asyncio.run(consumer.run(work))
+"""
+
+
+@pytest.mark.parametrize("kind", ["push", "lite"])
+async def test_a_service_that_is_told_to_end_handles_nothing_twice(namesrv: str, kind: str) -> None:
+    """SIGTERM, and another life: it gets what was sent since, and nothing else."""
+    topic = new_topic()
+
+    async def life(number: int, expected: list[str]) -> None:
+        async with Producer("own-producers", namesrv=namesrv) as producer:
+            for body in expected:
+                await producer.send(Message(topic, body.encode()))
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SERVICE, namesrv, topic, kind, stdout=-1
+        )
+        assert child.stdout is not None
+        got = []
+        async with asyncio.timeout(SECONDS_MAX):
+            while len(got) < len(expected):
+                got.append((await child.stdout.readline()).decode().strip())
+            child.send_signal(number)
+            rest = await child.stdout.read()
+            await child.wait()
+        assert sorted(got) == expected
+        assert (rest, child.returncode) == (b"", 0)
+
+    await life(signal.SIGTERM, [f"first {at:02}" for at in range(20)])
+    await life(signal.SIGINT, [f"second {at:02}" for at in range(5)])
+    await life(signal.SIGTERM, ["third"])
+
+
+async def test_a_start_that_may_fail_waits_for_an_answer(namesrv: str) -> None:
+    """Of a topic that does not exist as well as of one that does."""
+    topic = new_topic()
+    consumer = PushConsumer(topic, namesrv=namesrv)
+    consumer.subscribe(topic, lambda message: None)
+    await consumer.start(timeout_ms=SECONDS_MAX * 1_000)
+    await consumer.close()
+    async with Producer("own-producers", namesrv=namesrv) as producer:
+        await producer.send(Message(topic, b"x"))
+    await consumer.start(timeout_ms=SECONDS_MAX * 1_000)
+    assert repr(consumer).startswith(f"<PushConsumer {topic!r}: started, ")
+    await consumer.close()
