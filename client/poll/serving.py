@@ -60,5 +60,5 @@ async def _finish(
         telling.cancel()
         quiet.cancel()
     if not working.done() and not quiet.done():
-        log.warning("work takes too long, %d messages come again", fetched.handed)
+        log.warning("work takes too long, messages come again count=%d", fetched.handed)
         fetched.forget_working()
