@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aerobee.client.handlers import Handler, Later, failure, means_nothing
 from aerobee.client.hooks import ConsumeContext, Hooks
@@ -16,7 +16,6 @@ from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
 from aerobee.client.push.loop_watch import HELD_S, LoopWatch
-from aerobee.client.push.running import Given, Running
 from aerobee.client.push.workers import Workers
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PushSettings
@@ -25,6 +24,8 @@ from aerobee.remoting.bodies import ConsumeDirectlyResult
 log = logging.getLogger(__name__)
 
 W = TypeVar("W")
+Given = ReceivedMessage | list[ReceivedMessage]
+"""What a handler gets: one message, or for a handler of batches a list."""
 _GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
 """What the calling handler got; tasks and threads that it starts inherit it."""
 
@@ -73,6 +74,25 @@ class ConsumeRequest:
         given = self.messages[at : at + batch]
         self.at = at + len(given)
         return given
+
+
+class Running:
+    """What one worker is doing: what its handler got, and since when."""
+
+    __slots__ = ("expiring", "given", "process", "settling", "since_s", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.process: ProcessQueue | None = None  # None: nothing, or nobody waits for it
+        self.given: Given = []
+        self.since_s = 0.0
+        self.settling = False  # the handler has ended, and what it answered is seen to
+        self.expiring: asyncio.Future[None] | None = None  # one of the messages is being given back
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """The messages, also where it is only one."""
+        return self.given if isinstance(self.given, list) else [self.given]
 
 
 Settled = Callable[[ProcessQueue], Awaitable[None]]

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from aerobee.client.push.running import Running
+if TYPE_CHECKING:
+    from aerobee.client.push.handling import Running
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ class LoopWatch:
     It costs a message one comparison, and the loop two calls a second.
     """
 
-    def __init__(self, group: str, running: Sequence[Running]) -> None:
+    def __init__(self, group: str, running: "Sequence[Running]") -> None:
         self._group = group
         self._running = running
         self._loop = asyncio.get_running_loop()

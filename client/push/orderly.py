@@ -10,8 +10,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
-from aerobee.client.push.handling import ConsumeRequest, Handling, HandlingTerms, Settled
-from aerobee.client.push.running import Running
+from aerobee.client.push.handling import ConsumeRequest, Handling, HandlingTerms, Running, Settled
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
 

@@ -23,8 +23,7 @@ from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.concurrently import EXPIRED_MAX, HandlerPool, MessageExpiry
 from aerobee.client.push.failures import DropFailed
-from aerobee.client.push.handling import HandlingTerms
-from aerobee.client.push.running import Running
+from aerobee.client.push.handling import HandlingTerms, Running
 from aerobee.remoting.codes import RequestCode
 
 BACK = RequestCode.CONSUMER_SEND_MSG_BACK
