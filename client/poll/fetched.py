@@ -4,18 +4,30 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
+from aerobee.client.compiled.choice import measure
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
 
 
-def _bytes(messages: list[ReceivedMessage]) -> int:
-    return sum(message.held_bytes for message in messages)
+class _Batch:
+    """What one pull has brought, of which the first `at` messages were handed out."""
+
+    __slots__ = ("at", "messages", "process")
+
+    def __init__(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self.process = process
+        self.messages = messages
+        self.at = 0
+
+    def rest(self) -> list[ReceivedMessage]:
+        """Return what was not handed out."""
+        return self.messages[self.at :] if self.at else self.messages
 
 
 class _Handed(NamedTuple):
-    """A message that was handed out, and the task that took it."""
+    """Messages of one pull that were handed out, and the task that took them."""
 
-    message: ReceivedMessage
+    messages: list[ReceivedMessage]
     taker: asyncio.Task[object] | None
 
 
@@ -30,7 +42,7 @@ class FetchedMessages:
     def __init__(self) -> None:
         self.messages = 0  # waiting, all batches together
         self.bytes = 0  # of their bodies
-        self._batches: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
+        self._batches: deque[_Batch] = deque()
         self._handed: dict[ProcessQueue, list[_Handed]] = {}
         self._named: dict[ProcessQueue, int] = {}
         self._waiters: list[asyncio.Future[None]] = []
@@ -40,49 +52,50 @@ class FetchedMessages:
 
     def add(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Let a batch wait for `take_batch` or `take_one`."""
-        self._batches.append((process, messages))
+        self._batches.append(_Batch(process, messages))
         self.messages += len(messages)
-        self.bytes += _bytes(messages)
+        self.bytes += measure(messages)[0]
         self._wake()
 
     def discard(self, process: ProcessQueue) -> None:
         """Forget the waiting batches of one queue."""
-        kept = deque(batch for batch in self._batches if batch[0] is not process)
-        self._batches = kept
-        self.messages = sum(len(messages) for _, messages in kept)
-        self.bytes = sum(_bytes(messages) for _, messages in kept)
+        for batch in self._batches:
+            if batch.process is process:
+                self._leave_out(batch)
+        self._batches = deque(each for each in self._batches if each.process is not process)
 
     async def take_batch(self, seconds: float) -> list[ReceivedMessage]:
         """Hand out the next batch; empty when there is none in time, or after `close`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while not await self._available(deadline - loop.time()):
-            if self._closed or loop.time() >= deadline:
-                await asyncio.sleep(0)  # who asks in a loop lets the pulls have their turns
-                return []
-        process, messages = self._batches.popleft()
-        self._hand(process, messages)
-        return list(messages)
+        if not self._has_some():
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + seconds
+            while not await self._available(deadline - loop.time()):
+                if self._closed or loop.time() >= deadline:
+                    await asyncio.sleep(0)  # who asks in a loop lets the pulls have their turns
+                    return []
+        batch = self._batches.popleft()
+        messages = batch.rest()
+        self._hand(batch.process, messages)
+        return messages.copy()
 
     async def take_one(self) -> ReceivedMessage | None:
         """Hand out the next message, however long it takes; None after `close`."""
-        while not await self._available(None):
+        while not (self._has_some() or await self._available(None)):
             if self._closed or self._ends:
                 return None
-        process, messages = self._batches[0]
-        message = messages[0]
-        if len(messages) == 1:
+        batch = self._batches[0]
+        message = batch.messages[batch.at]
+        batch.at += 1
+        if batch.at == len(batch.messages):
             self._batches.popleft()
-        else:
-            self._batches[0] = (process, messages[1:])
-        self._hand(process, [message])
+        self._hand(batch.process, [message])
         return message
 
     def count_handed(self) -> None:
         """What was handed out may be committed as consumed."""
         for process, handed in self._handed.items():
             for each in handed:
-                self._done(process, each.message)
+                self._done(process, each.messages)
             handed.clear()
 
     def all_done(self) -> None:
@@ -97,7 +110,7 @@ class FetchedMessages:
             working = []
             for each in handed:
                 if each.taker is None or each.taker is asking or each.taker.done():
-                    self._done(process, each.message)
+                    self._done(process, each.messages)
                 else:
                     working.append(each)
             handed[:] = working
@@ -114,10 +127,13 @@ class FetchedMessages:
         handed = self._handed.get(process)
         if handed is None:
             return
-        for each in handed:
-            if each.message.queue_offset < offset:
-                self._done(process, each.message)
-        handed[:] = [each for each in handed if each.message.queue_offset >= offset]
+        left: list[_Handed] = []
+        for messages, taker in handed:
+            self._done(process, [each for each in messages if each.queue_offset < offset])
+            behind = [each for each in messages if each.queue_offset >= offset]
+            if behind:
+                left.append(_Handed(behind, taker))
+        handed[:] = left
         self.let_go()
 
     def forget_handed(self) -> None:
@@ -146,13 +162,13 @@ class FetchedMessages:
         for process, handed in self._handed.items():
             for each in handed:
                 if each.taker is not None and each.taker.done():
-                    self._done(process, each.message)
+                    self._done(process, each.messages)
         self.forget_handed()
 
     @property
     def handed(self) -> int:
         """How many messages are handed out and not consumed."""
-        return sum(map(len, self._handed.values()))
+        return sum(len(each.messages) for handed in self._handed.values() for each in handed)
 
     # --- how far a queue is ---
 
@@ -172,46 +188,59 @@ class FetchedMessages:
 
     def _hand(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         self.messages -= len(messages)
-        self.bytes -= _bytes(messages)
+        self.bytes -= measure(messages)[0]
         handed = self._handed.get(process)
         if handed is None:
             handed = self._handed[process] = []
             process.begun()
         taker = asyncio.current_task()  # the user may work on several batches at a time
-        handed += [_Handed(message, taker) for message in messages]
+        handed.append(_Handed(messages, taker))
 
-    def _done(self, process: ProcessQueue, message: ReceivedMessage) -> None:
-        process.done(message)
+    def _done(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        process.done_all(messages)
         named = self._named.get(process)
-        if named is not None and message.queue_offset >= named:
+        if named is not None and messages and messages[-1].queue_offset >= named:
             del self._named[process]
 
+    def _has_some(self) -> bool:
+        """Say whether there is a batch to hand out; those of queues that were lost are none."""
+        batches = self._batches
+        while batches and batches[0].process.dropped:
+            self._leave_out(batches.popleft())
+        return bool(batches) and not (self._closed or self._ends)
+
     async def _available(self, seconds: float | None) -> bool:
-        self._leave_out_dropped()
-        idle = self._ends or not self._batches
+        """Wait for the next batch, for so long; return whether there is one."""
         if self._ends and not self._handed:
             self._quiet.set()
         lasts = not self._ends if seconds is None else seconds > 0
-        if idle and lasts and not self._closed:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._has_some() and lasts and not self._closed:
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
             self._waiters.append(waiter)
+            timer = None if seconds is None else loop.call_later(seconds, _end, waiter)
             try:
-                await asyncio.wait([waiter], timeout=seconds)
+                await waiter
             finally:
+                if timer is not None:
+                    timer.cancel()
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
-            self._leave_out_dropped()
-        return bool(self._batches) and not (self._closed or self._ends)
+        return self._has_some()
 
-    def _leave_out_dropped(self) -> None:
-        """Forget batches of queues that were lost since they came."""
-        while self._batches and self._batches[0][0].dropped:
-            _, messages = self._batches.popleft()
-            self.messages -= len(messages)
-            self.bytes -= _bytes(messages)
+    def _leave_out(self, batch: _Batch) -> None:
+        """Count a batch no longer."""
+        messages = batch.rest()
+        self.messages -= len(messages)
+        self.bytes -= measure(messages)[0]
 
     def _wake(self) -> None:
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _end(waiter)
         self._waiters.clear()
+
+
+def _end(waiter: asyncio.Future[None]) -> None:
+    """Let somebody wait no longer."""
+    if not waiter.done():
+        waiter.set_result(None)

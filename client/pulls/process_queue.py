@@ -3,12 +3,17 @@
 import asyncio
 import enum
 import time
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple, Protocol
 
+from aerobee.client.compiled.choice import measure
+from aerobee.client.pulls.pulled_offsets import PulledOffsets
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.lives import Life, Move
+
+_LAST: Final = attrgetter("last")
 
 
 class Stage(enum.Enum):
@@ -51,6 +56,14 @@ class QueueStatistics(NamedTuple):
     unreadable: int = 0
 
 
+class OpenRun(Protocol):
+    """Messages of a queue that one worker handles one after the other, and books together."""
+
+    def book(self) -> None:
+        """Book those whose handlers have ended."""
+        ...
+
+
 class ProcessQueue:
     """The messages of one owned queue between their arrival and the end of their handlers.
 
@@ -60,16 +73,20 @@ class ProcessQueue:
 
     `LIFE` has the moves between the states of its life. `dropped` and `released` say the same to
     who asks for each message: that no handler may begin, that no outcome counts.
+
+    Offsets are kept pull by pull (`PulledOffsets`). A worker whose handlers do not wait books many
+    messages at once; who looks here meanwhile, as one of them may, has that done first.
     """
 
     __slots__ = (
-        "_done",
+        "_bytes",
+        "_count",
         "_idle",
-        "_offsets",
+        "_pulls",
         "_room",
         "_room_below",
+        "_runs",
         "_state",
-        "bytes",
         "dropped",
         "last_handled",
         "last_pull",
@@ -81,7 +98,6 @@ class ProcessQueue:
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset  # the first offset that was not asked for yet
-        self.bytes = 0  # of the bodies of messages fetched and not done, unpacked
         self.unreadable = 0  # messages that were not handed out
         self.running = 0  # handlers that work on one of them at this moment
         self.dropped = False  # as `_state` says
@@ -89,8 +105,10 @@ class ProcessQueue:
         self.last_pull = time.monotonic()
         self.last_handled = self.last_pull
         self._state = Stage.OWNED
-        self._offsets: deque[int] = deque()  # not done, and those done behind an older one
-        self._done: set[int] = set()  # of `_offsets`
+        self._pulls: deque[PulledOffsets] = deque()  # not done, and those behind such a one
+        self._count = 0  # of the messages fetched and not done
+        self._bytes = 0  # of their bodies
+        self._runs: list[OpenRun] = []
         self._room: asyncio.Future[None] | None = None
         self._room_below = 0
         self._idle: asyncio.Future[None] | None = None
@@ -98,17 +116,30 @@ class ProcessQueue:
     @property
     def count(self) -> int:
         """How many messages are fetched and not done."""
-        return len(self._offsets) - len(self._done)
+        if self._runs:
+            self.book()
+        return self._count
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the bodies of messages fetched and not done, unpacked."""
+        if self._runs:
+            self.book()
+        return self._bytes
 
     @property
     def committable(self) -> int:
         """The offset to commit: everything before it has been consumed."""
-        return self._offsets[0] if self._offsets else self.next_offset
+        if self._runs:
+            self.book()
+        return self._pulls[0].oldest if self._pulls else self.next_offset
 
     @property
     def span(self) -> int:
         """Newest minus oldest offset; large when one old message blocks the queue's commits."""
-        return self._offsets[-1] - self._offsets[0] if self._offsets else 0
+        if self._runs:
+            self.book()
+        return self._pulls[-1].last - self._pulls[0].oldest if self._pulls else 0
 
     # --- its life ---
 
@@ -136,22 +167,23 @@ class ProcessQueue:
         self.last_pull = now_s
 
     def put(
-        self, messages: Sequence[ReceivedMessage], next_offset: int, *, unreadable: int = 0
+        self, messages: list[ReceivedMessage], next_offset: int, *, unreadable: int = 0
     ) -> None:
         """Add what a pull brought, so many of it unreadable; the next starts at `next_offset`."""
-        size = 0
-        add = self._offsets.append
-        for message in messages:
-            add(message.queue_offset)
-            size += message.held_bytes
-        self.bytes += size
+        if messages:
+            pulled, held_bytes = PulledOffsets.of(messages)
+            self._pulls.append(pulled)
+            self._count += len(messages)
+            self._bytes += held_bytes
         self.unreadable += unreadable
         self.next_offset = next_offset
 
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether a message waits here to be done; else it is, was expired, or moved."""
-        offset = message.queue_offset
-        return bool(self._offsets) and offset >= self._offsets[0] and offset not in self._done
+        if self._runs:
+            self.book()
+        pulled = self._pull_of(message.queue_offset)
+        return pulled is not None and pulled.holds(message.queue_offset)
 
     def done(self, message: ReceivedMessage, handled_s: float | None = None) -> None:
         """Note that a message needs no more handling here; again, it changes nothing.
@@ -160,19 +192,38 @@ class ProcessQueue:
         """
         if handled_s is not None:
             self.last_handled = handled_s
-        offset = message.queue_offset
-        offsets = self._offsets
-        if offsets and offsets[0] == offset:
-            offsets.popleft()
-            finished = self._done
-            while finished and offsets[0] in finished:
-                finished.remove(offsets.popleft())
-        elif self.holds(message):
-            self._done.add(offset)
-        else:
+        pulled = self._pull_of(message.queue_offset)
+        if pulled is not None and pulled.finish(message.queue_offset):
+            self._count_done(1, message.held_bytes)
+
+    def done_all(self, messages: list[ReceivedMessage]) -> None:
+        """The same of several, at once where they follow each other in one pull."""
+        if not messages:
             return
-        self.bytes -= message.held_bytes
-        if self._room is not None and self.count <= self._room_below:
+        pulled = self._pull_of(messages[0].queue_offset)
+        if pulled is not None and pulled.finish_all(messages):
+            self._count_done(len(messages), measure(messages)[0])
+            return
+        for message in messages:
+            self.done(message)
+
+    def _pull_of(self, offset: int) -> PulledOffsets | None:
+        """Return the pull that an offset came with, if it may be among those kept."""
+        pulls = self._pulls
+        if not pulls:
+            return None
+        if offset <= pulls[0].last:
+            return pulls[0]
+        at = bisect_left(pulls, offset, key=_LAST)
+        return pulls[at] if at < len(pulls) else None
+
+    def _count_done(self, messages: int, held_bytes: int) -> None:
+        self._count -= messages
+        self._bytes -= held_bytes
+        pulls = self._pulls
+        while pulls and pulls[0].is_done:
+            pulls.popleft()
+        if self._room is not None and self._count <= self._room_below:
             self._announce_room()
 
     def skip_to(self, offset: int) -> None:
@@ -181,9 +232,10 @@ class ProcessQueue:
 
     def correct(self, offset: int) -> None:
         """Forget what was fetched: the broker says that the queue goes on at `offset`."""
-        self._offsets.clear()
-        self._done.clear()
-        self.bytes = 0
+        if self._runs:
+            self.book()
+        self._pulls.clear()
+        self._count = self._bytes = 0
         self.next_offset = offset
 
     async def wait_for_room(self, below: int, seconds: float) -> None:
@@ -211,6 +263,20 @@ class ProcessQueue:
         """Note that a handler, or whatever else takes its time, works on some of the messages."""
         self.running += 1
 
+    def begin_run(self, run: OpenRun) -> None:
+        """Note that a worker has `begun`, and books its messages together, or when it is asked."""
+        self._runs.append(run)
+        self.running += 1
+
+    def end_run(self, run: OpenRun) -> None:
+        """Note that a worker has booked the last of them; `finished` is to follow."""
+        self._runs.remove(run)
+
+    def book(self) -> None:
+        """Have what workers have handled booked; whatever looks here does that first."""
+        for run in self._runs:
+            run.book()
+
     def handled(self, now_s: float) -> None:
         """Note that a handler has ended, by the loop's clock; what it answered is to be seen to."""
         self.last_handled = now_s
@@ -233,12 +299,14 @@ class ProcessQueue:
 
     def statistics(self) -> QueueStatistics:
         """Return the queue's present numbers."""
-        offsets = self._offsets
+        if self._runs:
+            self.book()
+        pulls = self._pulls
         return QueueStatistics(
-            self.count,
-            self.bytes,
-            offsets[0] if offsets else None,
-            offsets[-1] if offsets else None,
+            self._count,
+            self._bytes,
+            pulls[0].oldest if pulls else None,
+            pulls[-1].last if pulls else None,
             self.next_offset,
             self.dropped,
             self.unreadable,

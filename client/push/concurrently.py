@@ -10,7 +10,18 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
 from aerobee.client.push.failures import Failures
-from aerobee.client.push.handling import ConsumeRequest, Handling, HandlingTerms, Running, Settled
+from aerobee.client.push.handling import (
+    GIVEN,
+    SETTLING_FAILED,
+    ConsumeRequest,
+    Handling,
+    HandlingTerms,
+    Running,
+    Settled,
+    ends_worker,
+)
+from aerobee.client.push.loop_watch import HELD_S
+from aerobee.client.push.runs import HandledRun
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
 
@@ -48,6 +59,7 @@ class HandlerPool(Handling[ConsumeRequest]):
 
     async def _serve(self, running: Running) -> None:
         ready, clock = self._ready, self._clock
+        alone = self._hooks is None and self._settled is None  # nobody looks between two messages
         running.since_s = clock()
         turn_ends = running.since_s + TURN_S
         ignored = running.task.cancelling  # a handler may go on though its worker is to end
@@ -61,6 +73,11 @@ class HandlerPool(Handling[ConsumeRequest]):
             if work.process.dropped:
                 ready.popleft()
                 continue
+            if alone and work.handler.batch is None:
+                await self._handle_run(work, running, turn_ends)
+                if running.since_s > turn_ends:
+                    turn_ends = await self._turn(running)
+                continue
             given = work.take()
             if work.at == len(work.messages):
                 ready.popleft()
@@ -68,9 +85,88 @@ class HandlerPool(Handling[ConsumeRequest]):
                 self._wake()  # this worker may be about to wait
             await self._handle(work, given, running)
             if running.since_s > turn_ends:
-                await asyncio.sleep(0)
-                running.since_s = clock()
-                turn_ends = running.since_s + TURN_S
+                turn_ends = await self._turn(running)
+
+    async def _turn(self, running: Running) -> float:
+        """Give the event loop a turn; return when the next one is to come."""
+        await asyncio.sleep(0)
+        running.since_s = self._clock()
+        return running.since_s + TURN_S
+
+    async def _handle_run(self, work: ConsumeRequest, running: Running, turn_ends: float) -> None:
+        """Call the handler for one message after the other, and see to what one of them answers.
+
+        It ends with the pull, the turn, or the first answer that means later.
+        """
+        process = work.process
+        run = HandledRun(work, self._counts, running.since_s)
+        running.take(process, work.messages[work.at])
+        process.begin_run(run)
+        try:
+            answer = await self._call_each(work, running, run, turn_ends)
+            if answer is not None:
+                run.book()
+                now = running.since_s
+                work.counters.calls += 1
+                work.counters.call_s += now - run.ended_s
+                process.handled(now)
+                await self._see_to(work, running, answer)
+                running.since_s = self._clock()
+        except Exception:
+            log.exception(SETTLING_FAILED, *self.named(running.messages[0]))
+            self._again(work, running.messages)
+        except BaseException:
+            run.book()
+            self._again(work, running.messages)
+            raise
+        finally:
+            run.book()
+            process.end_run(run)
+            if running.process is process:  # else nobody waits for this handler
+                running.process = None
+                process.finished()
+
+    async def _call_each(
+        self, work: ConsumeRequest, running: Running, run: HandledRun, turn_ends: float
+    ) -> object:
+        """Return the first answer that means later, None where there is none up to the end.
+
+        `run` is left with what is not booked yet.
+        """
+        ready, clock, process = self._ready, self._clock, work.process
+        messages, call, ignored = work.messages, work.handler.call, running.task.cancelling
+        count = len(messages)
+        while True:
+            at = work.at
+            if at != run.next:  # others have taken some: what they do is theirs
+                run.skip_to(at)
+            message = messages[at]
+            work.at = at + 1
+            if work.at == count:
+                ready.popleft()
+            running.given, running.expiring = message, None
+            GIVEN.set(message)
+            if ready and not self._waking:
+                self._wake()  # this worker may be about to wait
+            try:
+                answer = await call(message)
+            except BaseException as error:
+                if ends_worker(error):
+                    raise
+                answer = self._raised(message)
+            now = clock()
+            if now - running.since_s > HELD_S:
+                self._watch.took_long(message.topic, running.since_s, now - running.since_s)
+            running.since_s = now
+            if answer is not None:
+                if failure(answer) is not None:
+                    return answer
+                self._tell_nothing_meant(work.handler, message, answer)
+            run.ended_s, run.next = now, at + 1
+            if now > turn_ends or process.dropped or self._closed or ignored():
+                return None
+            if not ready or ready[0] is not work:
+                return None
 
     async def _settle(
         self, work: ConsumeRequest, messages: list[ReceivedMessage], answer: object

@@ -254,6 +254,7 @@ class Consumption:
 
     async def _sample(self) -> None:
         self.statistics.keep(self._member.subscriptions.keys() | self._owned.keys())
+        self._pool.book()
         self.statistics.sample()
 
 

@@ -26,8 +26,13 @@ log = logging.getLogger(__name__)
 W = TypeVar("W")
 Given = ReceivedMessage | list[ReceivedMessage]
 """What a handler gets: one message, or for a handler of batches a list."""
-_GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
+GIVEN: Final[contextvars.ContextVar[Given | None]] = contextvars.ContextVar("given", default=None)
 """What the calling handler got; tasks and threads that it starts inherit it."""
+
+
+SETTLING_FAILED: Final = (
+    "settling what a handler answered failed group=%s queue=%s offset=%d message_id=%s"
+)
 
 
 class HandlerStatistics(NamedTuple):
@@ -45,6 +50,16 @@ class HandlerStatistics(NamedTuple):
     running: int
     waiting: int
     workers: int
+
+
+class HandlingCounts:
+    """How many messages the handlers of one consumer have succeeded with, and failed."""
+
+    __slots__ = ("failed", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = 0
+        self.failed = 0
 
 
 class ConsumeRequest:
@@ -71,7 +86,7 @@ class ConsumeRequest:
         if batch is None:
             self.at = at + 1
             return self.messages[at]
-        given = self.messages[at : at + batch]
+        given = self.messages[at : at + batch]  # of one pull, all of it where it is no more
         self.at = at + len(given)
         return given
 
@@ -79,20 +94,27 @@ class ConsumeRequest:
 class Running:
     """What one worker is doing: what its handler got, and since when."""
 
-    __slots__ = ("expiring", "given", "process", "settling", "since_s", "task")
+    __slots__ = ("_several", "expiring", "given", "process", "settling", "since_s", "task")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
         self.process: ProcessQueue | None = None  # None: nothing, or nobody waits for it
         self.given: Given = []
+        self._several: list[ReceivedMessage] | None = None  # those in `given`, if it is a list
         self.since_s = 0.0
         self.settling = False  # the handler has ended, and what it answered is seen to
         self.expiring: asyncio.Future[None] | None = None  # one of the messages is being given back
 
+    def take(self, process: ProcessQueue, given: Given) -> None:
+        """Begin with what a handler gets; a list is its own from now on, and may be changed."""
+        self.process, self.given, self.expiring = process, given, None
+        self._several = given.copy() if isinstance(given, list) else None
+
     @property
     def messages(self) -> list[ReceivedMessage]:
         """The messages, also where it is only one."""
-        return self.given if isinstance(self.given, list) else [self.given]
+        several = self._several
+        return [self.given] if several is None else several  # type: ignore[list-item]
 
 
 Settled = Callable[[ProcessQueue], Awaitable[None]]
@@ -123,8 +145,7 @@ class Handling(Workers[W]):
         self._failures = failures
         self._settled = settled
         self._clock = asyncio.get_running_loop().time
-        self._succeeded = 0
-        self._failed = 0
+        self._counts = HandlingCounts()
         self._watch = LoopWatch(terms.group, self.running)
 
     async def close(self) -> None:
@@ -134,10 +155,17 @@ class Handling(Workers[W]):
 
     def statistics(self) -> HandlerStatistics:
         """Return the counters."""
+        self.book()
         running = sum(each.process is not None for each in self.running)
         return HandlerStatistics(
-            self._succeeded, self._failed, running, self._waiting(), self._count
+            self._counts.succeeded, self._counts.failed, running, self._waiting(), self._count
         )
+
+    def book(self) -> None:
+        """Count what workers have handled and not told yet."""
+        for running in self.running:
+            if running.process is not None:
+                running.process.book()
 
     def spare_caller(self) -> None:
         """Wait no longer for the handler that calls this, if any: it waits for who would wait.
@@ -145,7 +173,7 @@ class Handling(Workers[W]):
         Nor does `close` cancel it: its worker ends with it. Its messages are not done.
         """
         for running in self.running:
-            if running.process is not None and running.given is _GIVEN.get():
+            if running.process is not None and running.given is GIVEN.get():
                 running.process.finished()
                 running.process = None
                 self._spared.add(running.task)
@@ -173,8 +201,8 @@ class Handling(Workers[W]):
         all that ended.
         """
         process, counters = work.process, work.counters
-        running.process, running.given, running.expiring = process, given, None
-        _GIVEN.set(given)
+        running.take(process, given)
+        GIVEN.set(given)
         process.begun()
         rest_ms = None
         try:
@@ -185,7 +213,7 @@ class Handling(Workers[W]):
                     else self._call_hooked(self._hooks, work.handler, running)
                 )
             except BaseException as error:
-                if _ends_worker(error):
+                if ends_worker(error):
                     raise
                 answer = self._raised(running.messages[0])
             now = self._clock()
@@ -196,7 +224,7 @@ class Handling(Workers[W]):
                 self._watch.took_long(running.messages[0].topic, running.since_s, spent_s)
             running.since_s = now
             if answer is None and work.handler.batch is None:
-                self._succeeded += 1
+                self._counts.succeeded += 1
                 counters.succeeded += 1
                 process.done(given, now)  # type: ignore[arg-type]  # one message
             else:
@@ -206,14 +234,7 @@ class Handling(Workers[W]):
             if self._settled is not None:
                 await self._settled(process)
         except Exception:
-            message = running.messages[0]
-            log.exception(
-                "settling what a handler answered failed group=%s queue=%s offset=%d message_id=%s",
-                self._group,
-                message.queue,
-                message.queue_offset,
-                message.message_id,
-            )
+            log.exception(SETTLING_FAILED, *self.named(running.messages[0]))
             return self._again(work, running.messages)
         except BaseException:
             self._again(work, running.messages)
@@ -227,9 +248,7 @@ class Handling(Workers[W]):
     async def _see_to(self, work: ConsumeRequest, running: Running, answer: object) -> int | None:
         """Settle what a handler answered, once and for all: what is expiring is gone first."""
         running.settling = True
-        if means_nothing(answer) and not work.handler.is_told:
-            work.handler.is_told = True
-            self._tell_nothing_meant(running.messages[0], answer)
+        self._tell_nothing_meant(work.handler, running.messages[0], answer)
         try:
             if running.expiring is not None and failure(answer) is not None:
                 await asyncio.wait([running.expiring])
@@ -259,13 +278,12 @@ class Handling(Workers[W]):
 
     def _succeed(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
         """Count messages as handled, so that the queue's offset may pass them."""
-        self._succeeded += len(messages)
+        self._counts.succeeded += len(messages)
         work.counters.succeeded += len(messages)
-        for message in messages:
-            work.process.done(message)
+        work.process.done_all(messages)
 
     def _fail(self, work: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
-        self._failed += len(messages)
+        self._counts.failed += len(messages)
         work.counters.failed += len(messages)
 
     async def _call_hooked(self, hooks: Hooks, handler: Handler, running: Running) -> object:
@@ -277,30 +295,34 @@ class Handling(Workers[W]):
             self._consume_timeout_ms,
         )
 
-    def _tell_nothing_meant(self, message: ReceivedMessage, answer: object) -> None:
+    def _tell_nothing_meant(
+        self, handler: Handler, message: ReceivedMessage, answer: object
+    ) -> None:
+        """Say once of a handler that its answer is no word for anything, and what would be."""
+        if handler.is_told or not means_nothing(answer):
+            return
+        handler.is_told = True
         log.warning(
             "handler of topic %s returned %.100r, which says nothing: its message is done. To have"
             " it again raise, or return ConsumeResult.LATER or Later(...); None says that all is"
-            " well group=%s queue=%s offset=%d",
+            " well group=%s queue=%s offset=%d message_id=%s",
             message.topic,
             answer,
-            self._group,
-            message.queue,
-            message.queue_offset,
+            *self.named(message),
         )
+
+    def named(self, message: ReceivedMessage) -> tuple[str, MessageQueue, int, str]:
+        """Return what a line of the log says of a message."""
+        return self._group, message.queue, message.queue_offset, message.message_id
 
     def _raised(self, message: ReceivedMessage) -> Later:
         log.exception(
-            "handler failed group=%s queue=%s offset=%d message_id=%s",
-            self._group,
-            message.queue,
-            message.queue_offset,
-            message.message_id,
+            "handler failed group=%s queue=%s offset=%d message_id=%s", *self.named(message)
         )
         return Later()
 
 
-def _ends_worker(error: BaseException) -> bool:
+def ends_worker(error: BaseException) -> bool:
     """Whether an error ends this task or the process, and not only something within a handler."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

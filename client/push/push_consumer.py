@@ -316,9 +316,10 @@ class PushConsumer(GroupMember):
         """
         if self.ownership is None or self._consumption is None:
             return PushStatistics(HandlerStatistics(0, 0, 0, 0, 0), {}, {})
+        handled = self._consumption.handled()
         queues = {at: process.statistics() for at, process in self.ownership.queues.items()}
         topics = self._consumption.statistics.read()
-        return PushStatistics(self._consumption.handled(), queues, topics)
+        return PushStatistics(handled, queues, topics)
 
     def samples(self) -> list[StatisticSample]:
         """Return the statistics as numbers with names and labels, for a metrics system.
@@ -343,6 +344,7 @@ class PushConsumer(GroupMember):
         instance = self._started()
         assert self._consumption is not None and self.ownership is not None
         settings = self.settings
+        self._consumption.handled()  # what the topics count is up to date then
         started_ms = self._consumption.started_ms
         properties = {
             **identity(self.group, self.consume_type, self.message_model, started_ms),

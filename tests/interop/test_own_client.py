@@ -209,7 +209,7 @@ async def test_a_service_that_is_told_to_end_handles_nothing_twice(namesrv: str,
             sys.executable, "-c", SERVICE, namesrv, topic, kind, stdout=-1
         )
         assert child.stdout is not None
-        got = []
+        got: list[str] = []
         async with asyncio.timeout(SECONDS_MAX):
             while len(got) < len(expected):
                 got.append((await child.stdout.readline()).decode().strip())

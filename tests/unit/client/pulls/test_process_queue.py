@@ -94,6 +94,36 @@ def test_any_order_of_ends_keeps_the_invariant() -> None:
             assert process.count == len(waiting)
 
 
+def test_several_at_once_are_done_as_one_by_one() -> None:
+    """Whole pulls and parts of them, with gaps or without, in any order, and some again."""
+    seed = random.randrange(1 << 32)
+    print(f"seed={seed}")
+    choose = random.Random(seed)
+    for _ in range(100):
+        at_once, each, offset = ProcessQueue(0), ProcessQueue(0), 0
+        pulls = []
+        for _ in range(choose.randrange(1, 12)):
+            pulled = []
+            for _ in range(choose.randrange(1, 9)):
+                offset += choose.choice([1, 1, 1, 2])
+                pulled.append(message(offset - 1, b"x" * choose.randrange(9)))
+            pulls.append(pulled)
+            for process in (at_once, each):
+                process.put(pulled, offset)
+        for _ in range(60):
+            pulled = choose.choice(pulls)
+            begin, behind = sorted(choose.choices(range(len(pulled) + 1), k=2))
+            some = pulled[begin:behind]
+            if choose.random() < 0.1:
+                some = some[::-1]
+            at_once.done_all(some)
+            for one in some:
+                each.done(one)
+            assert at_once.statistics() == each.statistics()
+            assert at_once.committable == each.committable
+            assert [at_once.holds(one) for one in pulled] == [each.holds(one) for one in pulled]
+
+
 async def test_waiting_for_room_ends_when_there_is_some() -> None:
     """The wait ends as soon as few enough messages are left, long before its time is up."""
     process = ProcessQueue(0)

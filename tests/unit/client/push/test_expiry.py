@@ -113,7 +113,7 @@ def a_batch(count: int) -> tuple[ProcessQueue, Running]:
     assert task is not None
     process, running = ProcessQueue(0), Running(task)
     process.put(messages, count)
-    running.process, running.given = process, messages
+    running.take(process, messages)
     running.since_s = asyncio.get_running_loop().time() - 1
     return process, running
 
