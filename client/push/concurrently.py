@@ -20,7 +20,6 @@ from aerobee.client.push.handling import (
     Settled,
     ends_worker,
 )
-from aerobee.client.push.loop_watch import HELD_S
 from aerobee.client.push.runs import HandledRun
 from aerobee.client.push.workers import TURN_S
 from aerobee.client.received import ReceivedMessage
@@ -109,6 +108,7 @@ class HandlerPool(Handling[ConsumeRequest]):
                 now = running.since_s
                 work.counters.calls += 1
                 work.counters.call_s += now - run.ended_s
+                self._look_at(running.messages[0], run.ended_s, now)
                 process.handled(now)
                 await self._see_to(work, running, answer)
                 running.since_s = self._clock()
@@ -154,16 +154,14 @@ class HandlerPool(Handling[ConsumeRequest]):
                 if ends_worker(error):
                     raise
                 answer = self._raised(message)
-            now = clock()
-            if now - running.since_s > HELD_S:
-                self._watch.took_long(message.topic, running.since_s, now - running.since_s)
-            running.since_s = now
+            running.since_s = now = clock()
             if answer is not None:
                 if failure(answer) is not None:
                     return answer
                 self._tell_nothing_meant(work.handler, message, answer)
-            run.ended_s, run.next = now, at + 1
+            began_s, run.ended_s, run.next = run.ended_s, now, at + 1
             if now > turn_ends or process.dropped or self._closed or ignored():
+                self._look_at(message, began_s, now)  # what holds the loop ends the turn, too
                 return None
             if not ready or ready[0] is not work:
                 return None

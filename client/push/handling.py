@@ -217,11 +217,10 @@ class Handling(Workers[W]):
                     raise
                 answer = self._raised(running.messages[0])
             now = self._clock()
-            spent_s = now - running.since_s
             counters.calls += 1
-            counters.call_s += spent_s
-            if spent_s > HELD_S:
-                self._watch.took_long(running.messages[0].topic, running.since_s, spent_s)
+            counters.call_s += now - running.since_s
+            if now - running.since_s > HELD_S:
+                self._look_at(running.messages[0], running.since_s, now)
             running.since_s = now
             if answer is None and work.handler.batch is None:
                 self._counts.succeeded += 1
@@ -310,6 +309,11 @@ class Handling(Workers[W]):
             answer,
             *self.named(message),
         )
+
+    def _look_at(self, message: ReceivedMessage, began_s: float, ended_s: float) -> None:
+        """Have a call of a handler judged that took long: it may have held the loop."""
+        if ended_s - began_s > HELD_S:
+            self._watch.took_long(message.topic, began_s, ended_s - began_s)
 
     def named(self, message: ReceivedMessage) -> tuple[str, MessageQueue, int, str]:
         """Return what a line of the log says of a message."""
