@@ -159,10 +159,11 @@ class HandlerPool(Handling[ConsumeRequest]):
                 if failure(answer) is not None:
                     return answer
                 self._tell_nothing_meant(work.handler, message, answer)
-            began_s, run.ended_s, run.next = run.ended_s, now, at + 1
             if now > turn_ends or process.dropped or self._closed or ignored():
-                self._look_at(message, began_s, now)  # what holds the loop ends the turn, too
+                self._look_at(message, run.ended_s, now)  # what holds the loop ends the turn, too
+                run.ended_s, run.next = now, at + 1
                 return None
+            run.ended_s, run.next = now, at + 1
             if not ready or ready[0] is not work:
                 return None
 
