@@ -22,9 +22,9 @@ from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, RETRY_PREFIX

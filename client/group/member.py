@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aerobee.client.group.offsets import StartingPoint
-from aerobee.client.subscriptions import Subscription
+from aerobee.client.pulls.subscriptions import Subscription
 
 if TYPE_CHECKING:
     from aerobee.client.instance.client_instance import ClientInstance

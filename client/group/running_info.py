@@ -8,7 +8,7 @@ from aerobee.client.group.locks import LockKeeper
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import ConsumeStatistics
-from aerobee.client.subscriptions import Subscription
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.remoting import bodies
 from aerobee.remoting.bodies import ConsumerRunningInfo, ProcessQueueInfo
 from aerobee.remoting.clocks import wall_clock_ms

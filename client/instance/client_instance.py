@@ -18,8 +18,8 @@ from aerobee.client.instance.heartbeats import Heartbeats
 from aerobee.client.instance.processors import routes as client_routes
 from aerobee.client.instance.rebalancing import RebalanceService
 from aerobee.client.instance.replies import AwaitedReplies
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.settings import ClientSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import CheckClientConfig, ConsumerListReply, decode_body, encode_body
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.errors import AerobeeError, Unavailable

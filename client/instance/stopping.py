@@ -78,9 +78,16 @@ def stop_signals() -> Iterator[asyncio.Event]:
         loop.call_soon_threadsafe(log.info, "stopping, for there was %s", name)
         loop.call_soon_threadsafe(stop.set)
 
+    with heard_signals(ask):
+        yield stop
+
+
+@contextlib.contextmanager
+def heard_signals(ask: Callable[[int], None]) -> Iterator[None]:
+    """Call `ask` at the first of SIGNALS within the block, in the main thread; a second ends it."""
     _signals.listen(ask)
     try:
-        yield stop
+        yield
     finally:
         _signals.forget(ask)
 

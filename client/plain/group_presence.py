@@ -10,8 +10,8 @@ from aerobee.client.group.running_info import describe, identity
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.statistics import ConsumeStatistics
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.bodies import (
     ConsumeDirectlyResult,
     ConsumerConnection,

@@ -16,8 +16,8 @@ from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.plain.group_presence import GroupPresence
 from aerobee.client.pulls.puller import Puller, PullResult, PullTerms
+from aerobee.client.pulls.subscriptions import ALL, Subscription, parse_subscription
 from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
-from aerobee.client.subscriptions import ALL, Subscription, parse_subscription
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 

@@ -2,11 +2,25 @@
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import Final, NamedTuple, Protocol
 
 from aerobee.client.compiled.choice import measure
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
+
+
+class Taker(Protocol):
+    """Who works on what was handed out: a task, or a thread that waits for one."""
+
+    def done(self) -> bool:
+        """Whether it has ended, and with it the work."""
+        ...
+
+
+TAKER: Final[ContextVar[Taker | None]] = ContextVar("taker", default=None)
+"""In whose name a task asks, where that is not its own."""
 
 
 class _Batch:
@@ -25,10 +39,10 @@ class _Batch:
 
 
 class _Handed(NamedTuple):
-    """Messages of one pull that were handed out, and the task that took them."""
+    """Messages of one pull that were handed out, and who took them."""
 
     messages: list[ReceivedMessage]
-    taker: asyncio.Task[object] | None
+    taker: Taker | None
 
 
 class FetchedMessages:
@@ -105,7 +119,7 @@ class FetchedMessages:
 
     def asks_again(self) -> None:
         """What this task had, or one that has ended, is consumed: others may still be at work."""
-        asking = asyncio.current_task()
+        asking = _taker()
         for process, handed in self._handed.items():
             working = []
             for each in handed:
@@ -135,6 +149,23 @@ class FetchedMessages:
                 left.append(_Handed(behind, taker))
         handed[:] = left
         self.let_go()
+
+    def put_back(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Messages that were handed out wait again, before all others: nobody looked at them.
+
+        What is not handed out any more stays as it is, and so do queues that were lost or sought.
+        """
+        back = {id(message) for message in messages}
+        for process, handed in self._handed.items():
+            mine = [each for taken, _ in handed for each in taken if id(each) in back]
+            if mine and not process.dropped:
+                self._batches.appendleft(_Batch(process, mine))
+                self.messages += len(mine)
+                self.bytes += measure(mine)[0]
+            stay = [([m for m in taken if id(m) not in back], taker) for taken, taker in handed]
+            handed[:] = [_Handed(taken, taker) for taken, taker in stay if taken]
+        self.let_go()
+        self._wake()
 
     def forget_handed(self) -> None:
         """What was handed out is not consumed, and nobody works on it any more."""
@@ -193,7 +224,7 @@ class FetchedMessages:
         if handed is None:
             handed = self._handed[process] = []
             process.begun()
-        taker = asyncio.current_task()  # the user may work on several batches at a time
+        taker = _taker()  # the user may work on several batches at a time
         handed.append(_Handed(messages, taker))
 
     def _done(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
@@ -244,3 +275,7 @@ def _end(waiter: asyncio.Future[None]) -> None:
     """Let somebody wait no longer."""
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _taker() -> Taker | None:
+    return TAKER.get() or asyncio.current_task()

@@ -24,8 +24,8 @@ from aerobee.client.poll.topic_watch import TopicWatch
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample, of_queues
 from aerobee.client.pulls.statistics import ConsumeStatistics
+from aerobee.client.pulls.subscriptions import Subscription, parse_subscription
 from aerobee.client.settings import ClientSettings, LitePullSettings
-from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks

@@ -39,6 +39,15 @@ class PollingMember(GroupMember):
             self._hooks.handed_out(self.group, batch[0].queue, batch)
         return batch
 
+    def put_back(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Have polled messages handed out again, before all others: nobody has worked on them.
+
+        For who got a batch and cannot see to it. What counts as consumed meanwhile, or is of a
+        queue that was lost or sought, is left out. Raises InvalidUse before the start.
+        """
+        self._started()
+        self._queues.fetched.put_back(messages)
+
     def __aiter__(self) -> Self:
         """Iterate over the messages, one by one, until the consumer is closed."""
         return self

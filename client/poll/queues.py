@@ -14,9 +14,9 @@ from aerobee.client.poll.fetched import FetchedMessages
 from aerobee.client.pulls.loop import PullLoop
 from aerobee.client.pulls.process_queue import ProcessQueue, QueueStatistics
 from aerobee.client.pulls.puller import Puller, PullTerms
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import LitePullSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 

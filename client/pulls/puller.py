@@ -11,10 +11,10 @@ from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.pulls.trouble import consuming_from, pulling
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PullSettings
-from aerobee.client.subscriptions import Subscription
 from aerobee.remoting.codes import PullSysFlag, RequestCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError, CorruptRecord

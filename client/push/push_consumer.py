@@ -27,12 +27,12 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample, of_queues, of_topics
 from aerobee.client.pulls.statistics import TopicStatistics
+from aerobee.client.pulls.subscriptions import Subscription, parse_subscription
 from aerobee.client.push.consumption import Consumption
 from aerobee.client.push.failures import retry_topic
 from aerobee.client.push.handling import HandlerStatistics, HandlingTerms, handle_directly
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, PushSettings
-from aerobee.client.subscriptions import Subscription, parse_subscription
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 
 log = logging.getLogger(__name__)

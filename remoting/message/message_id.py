@@ -6,6 +6,7 @@ import struct
 import time
 from collections.abc import Callable
 from typing import Final
+from weakref import WeakSet
 
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.layout import HOST_V4_BYTES, HOST_V6_BYTES
@@ -51,16 +52,23 @@ class UniqueIds:
 
     In hex: ip 4 or 16 bytes, process id 2, a number of this object 4, milliseconds since the month
     began (local time) 4, counter 2. Without `ip` four random bytes stand for it, so that this
-    module needs no network. Source: MessageClientIDSetter.java.
+    module needs no network. The child of a fork makes other ids than its parent goes on with, from
+    an object of both. Source: MessageClientIDSetter.java.
     """
 
     def __init__(self, ip: str | None = None, *, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        address = host_bytes(ip, 0)[:-4] if ip else os.urandom(4)
-        fixed = address + (os.getpid() & 0xFFFF).to_bytes(2, "big") + os.urandom(4)
-        self._prefix = fixed.hex().upper()
+        self._ip = ip
         self._counter = itertools.count()
         self._now_ms = now_ms
         self._month_ms, self._next_month_ms = _month(now_ms())
+        self.renew()
+        _made.add(self)
+
+    def renew(self) -> None:
+        """Make ids that nobody else makes, from the next one on."""
+        address = host_bytes(self._ip, 0)[:-4] if self._ip else os.urandom(4)
+        fixed = address + (os.getpid() & 0xFFFF).to_bytes(2, "big") + os.urandom(4)
+        self._prefix = fixed.hex().upper()
         self._last_ms = -1
         self._begin = ""  # of all the ids of that millisecond
 
@@ -77,6 +85,18 @@ class UniqueIds:
             self._last_ms, self._begin = now_ms, f"{self._prefix}{since_ms:08X}"
         number = next(self._counter)
         return f"{self._begin}{_HEX[number >> 8 & 0xFF]}{_HEX[number & 0xFF]}"
+
+
+_made: WeakSet[UniqueIds] = WeakSet()
+
+
+def _renew_all() -> None:
+    for ids in list(_made):
+        ids.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 def _month(now_ms: int) -> tuple[int, int]:

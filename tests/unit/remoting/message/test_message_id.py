@@ -65,3 +65,21 @@ def test_ids_do_not_repeat() -> None:
     clock = itertools.count(int(time.time() * 1000))
     ids = UniqueIds(now_ms=lambda: next(clock))
     assert len({ids.next() for _ in range(70_000)}) == 70_000
+
+
+def test_the_child_of_a_fork_makes_other_ids() -> None:
+    """An object that was made before it, as of a server that loads its program first."""
+    ids = UniqueIds("10.1.2.3", now_ms=lambda: 0)
+    ids.next()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, ids.next().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    mine, its = ids.next(), os.read(reading, 32).decode()
+    os.close(reading)
+    os.close(writing)
+    assert len(its) == 32
+    assert mine[8:20] != its[8:20]
+    assert its[8:12] == f"{child & 0xFFFF:04X}"

@@ -5,7 +5,7 @@ import pytest
 from aerobee.client.cluster.decoding import decode_messages
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
-from aerobee.client.subscriptions import parse_subscription
+from aerobee.client.pulls.subscriptions import parse_subscription
 from aerobee.remoting.message.record import Record, encode_record
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.remoting.words import SQL92

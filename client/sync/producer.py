@@ -1,0 +1,191 @@
+"""A producer whose methods wait for their answers."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from aerobee.client.hooks import SendHook
+from aerobee.client.message import Message, MessageQueue, SendResult, check_message
+from aerobee.client.sending.selectors import QueueSelector
+from aerobee.client.sending.producer import DEFAULT_GROUP
+from aerobee.client.sending.producer import Producer as AsyncProducer
+from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.client.sync.lifetime import BlockingClient
+from aerobee.client.sync.soon import SendHandle, SoonSends
+
+
+class Producer(BlockingClient[AsyncProducer]):
+    """Sends messages to the brokers of their topics, and waits for their answers.
+
+        with Producer(namesrv="127.0.0.1:9876") as producer:
+            result = producer.send(Message("orders", b"one", tags="new", keys="o-1"))
+
+    Many threads may use one producer at the same time: their requests of one moment leave in one
+    write. Delivery is at least once: a send that failed without an answer may have been stored.
+    """
+
+    _role = "producer"
+
+    def __init__(
+        self,
+        group: str = DEFAULT_GROUP,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        settings: ProducerSettings | None = None,
+        client: ClientSettings | None = None,
+        hooks: Sequence[SendHook] = (),
+    ) -> None:
+        """Describe the producer; nothing happens before `start`, no thread is made.
+
+        `namesrv` is "host:port;host:port" or a sequence. Hooks are called in the loop's thread.
+        Raises InvalidMessage for a bad group.
+        """
+        self._wrap(
+            AsyncProducer(group, namesrv=namesrv, settings=settings, client=client, hooks=hooks)
+        )
+
+    def _wrap(self, inner: AsyncProducer) -> None:
+        super().__init__(inner, inner.group)
+        self.settings = inner.settings
+        self._soon = SoonSends()
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
+    ) -> SendResult:
+        """Send one message, wait for the broker's answer and return where it went.
+
+            producer.send(message, delay=timedelta(minutes=10))
+
+        The queues of the topic take turns, unless `queue` names one, `key` picks one (equal keys,
+        same queue) or `selector` does, which is called in the loop's thread. Within `timeout_ms`
+        (default 3,000 for the topic's route and all attempts) a failed send is tried again up to
+        `ProducerSettings.retries_max` times; not where the queue was chosen. Consumers get it at
+        `deliver_at`, a datetime with a time zone, or after `delay`; `recall` takes it back.
+
+        Raises InvalidMessage, InvalidUse, RouteMissing, BrokerRefused for a refusal that is final,
+        Unavailable where no nameserver tells the route or the chosen queue's broker does not
+        answer, SendFailed when the attempts or the time are used up. Interrupted by Ctrl-C it is
+        cancelled: whether the message was stored is not known then.
+        """
+        return self._run(
+            self._inner.send(
+                message, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms,
+                deliver_at=deliver_at, delay=delay,
+            )
+        )  # fmt: skip
+
+    def send_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
+    ) -> SendHandle:
+        """Begin to send one message and return a handle, whose `result` waits for the answer.
+
+            handles = [producer.send_soon(message) for message in messages]
+            for handle in handles:
+                print(handle.result().queue_offset)
+
+        A thousand messages, or 32 MiB of bodies, may be on their way; with more of them this waits
+        until one is answered. Arguments are those of `send`; a handle's `result` raises what that
+        does. Raises InvalidMessage and InvalidUse at once.
+        """
+        check_message(message, self.settings.body_bytes_max)
+        soon, size = self._soon, len(message.body)
+        thread = self._usable(waits=not soon.has_room(size))
+        ticket = soon.add(size)
+        try:
+            work = self._inner.send(
+                message, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms,
+                deliver_at=deliver_at, delay=delay,
+            )  # fmt: skip
+            return SendHandle(thread.call(work, on_end=partial(soon.ended, ticket)))
+        except BaseException:
+            soon.ended(ticket)
+            raise
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until everything that `send_soon` began has its answer, or its error.
+
+        Raises TimeoutError where something is still on its way after `timeout_ms`.
+        """
+        self._usable()
+        if not self._soon.flush(None if timeout_ms is None else timeout_ms / 1000):
+            raise TimeoutError(f"not all messages were answered within {timeout_ms} ms")
+
+    def send_many(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Send messages of one topic as one request; they get consecutive offsets of one queue.
+
+        Together they may have `ProducerSettings.body_bytes_max` bytes. Otherwise as `send`; the
+        result's `message_id` joins the ids by commas, its `queue_offset` is that of the first.
+        """
+        return self._run(
+            self._inner.send_many(
+                messages, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms
+            )
+        )
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+        selector: QueueSelector | None = None,
+    ) -> None:
+        """Send one message and wait for no answer: whether it was stored is never known.
+
+        It waits only for the route and a connection. Raises InvalidMessage, RouteMissing,
+        Unavailable without them in time.
+        """
+        self._run(self._inner.send_oneway(message, queue=queue, key=key, selector=selector))
+
+    def recall(self, sent: SendResult | str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message that waits for its time, and return its id.
+
+            sent = producer.send(message, delay=timedelta(hours=1))
+            producer.recall(sent)  # or sent.recall_handle, which can be kept as text
+
+        Success means that the broker has noted it: what is delivered at this very moment may still
+        arrive. Raises InvalidMessage for what is no handle, BrokerRefused where the broker does not
+        recall or the time is over, RouteMissing, Unavailable.
+        """
+        return self._run(self._inner.recall(sent, timeout_ms=timeout_ms))
+
+    def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues that `topic` can be sent to, as a nameserver knows them now.
+
+        Raises RouteMissing, Unavailable.
+        """
+        return self._run(self._inner.fetch_queues(topic))
+
+    def _close(self, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait for the answers to what was sent before the good-bye to the brokers."""
+        try:
+            if self._thread is not None and not self._thread.gone:
+                self._usable()
+                self._soon.flush(None)
+        finally:
+            super()._close(leave)
