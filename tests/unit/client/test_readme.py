@@ -30,7 +30,7 @@ async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
     """In the order in which they stand; each does what its text says."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     programs = iter([each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples])
-    assert len(examples) == 9
+    assert len(examples) == 13
 
     async def following() -> str:
         return await run(next(programs), tmp_path)
@@ -60,6 +60,10 @@ async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
     pulled = await following()
     assert len(pulled.splitlines()) == len(cluster.brokers) * cluster.brokers[0].topics["orders"]
     assert "FOUND" in pulled
+    assert await following() == "SEND_OK 1000\nread 1001\n"
+    assert await following() == "mailed one\nall that was handled is committed\n"
+    assert re.fullmatch(r"202 Accepted\n\[b'[0-9A-F]{32}'\]\n", await following())
+    assert await following() == "{'SEND_OK'}\n"
 
 
 async def test_the_notebooks_cell_runs(
