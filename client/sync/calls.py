@@ -140,6 +140,11 @@ class Call(Posted, Generic[T]):
             self.error = _closed()
             self._end()
 
+    def forsake(self) -> None:
+        """Nobody will answer, in the child of a fork; locks of others are left alone."""
+        self.error, self.done = _closed(), True
+        self._answered.release()
+
     async def _carry_out(self) -> None:
         try:
             result = await self._work

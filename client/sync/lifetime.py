@@ -15,7 +15,7 @@ from aerobee.client.finding.found import FoundMessages
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.sync.calls import Call, Note
 from aerobee.client.sync.handler_threads import DaemonThreads
-from aerobee.client.sync.loop_thread import LoopThread, use_loop_thread
+from aerobee.client.sync.loop_thread import LoopThread, guard, use_loop_thread
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Lifetime)
@@ -34,7 +34,6 @@ class BlockingClient(ABC, Generic[C]):
         self.group = group
         self._inner = inner
         self._thread: LoopThread | None = None
-        self._guard = threading.RLock()  # of `_thread`; RLock: a signal's handler may close
         self._was_closed = False
         self._waiting: set[threading.Lock] = set()  # of those who wait for the close
 
@@ -74,7 +73,7 @@ class BlockingClient(ABC, Generic[C]):
         return self.started
 
     def _start(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with self._guard:
+        with guard():
             if self._thread is not None:
                 if not self._thread.gone:
                     raise InvalidUse(f"the {self._role} is started already")
@@ -222,7 +221,7 @@ class BlockingClient(ABC, Generic[C]):
 
     def _let_go(self, thread: LoopThread) -> None:
         """Need the thread no longer; whoever comes first gives it back."""
-        with self._guard:
+        with guard():
             mine = self._thread is thread
             if mine:
                 self._thread = None

@@ -230,6 +230,8 @@ class LoopThread:
             with contextlib.suppress(OSError):
                 os.dup2(null, file, inheritable=False)
         os.close(null)
+        for call in list(self.calls):  # one may wait below the handler of a signal that has forked
+            call.forsake()
 
 
 _lock = threading.RLock()  # a signal's handler may close a client while another one starts
@@ -237,6 +239,11 @@ _current: LoopThread | None = None
 _alive: set[LoopThread] = set()  # also one that is ending while the next has begun
 _told: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()  # where somebody waited
 _left_behind: list[LoopThread] = []  # by forks: a collected loop would close what is the parent's
+
+
+def guard() -> threading.RLock:
+    """Return the lock of who uses which thread; a child has another one than its parent."""
+    return _lock
 
 
 def use_loop_thread() -> LoopThread:

@@ -21,7 +21,7 @@ SPOKEN: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__"
 }
 """What `async with` and `async for` call, and what `with` and `for` do."""
 OWN_NAMES: Final = {"SendHandle"}
-"""What there is only where sends do not wait by themselves."""
+"""Of another kind where threads wait for it, and not tasks."""
 OF_ITS_KIND: Final = {"self", "clients", "handler", "listener", "work"}
 """Parameters that are async there, or clients, and plain here."""
 ATTRIBUTES: Final = {
@@ -50,7 +50,7 @@ def test_clients_are_others_and_values_are_the_same() -> None:
         if getattr(aerobee.client, name) is not getattr(aerobee.client.sync, name)
     }
     waits = {name for name in aerobee.client.__all__ if _waits(getattr(aerobee.client, name))}
-    assert other == waits
+    assert other - OWN_NAMES == waits - OWN_NAMES
     assert len(waits) >= 9
 
 
@@ -60,7 +60,7 @@ def test_each_method_and_parameter_has_its_counterpart() -> None:
     compared = 0
     for name in aerobee.client.__all__:
         theirs, ours = getattr(aerobee.client, name), getattr(aerobee.client.sync, name)
-        if theirs is ours:
+        if theirs is ours or name in OWN_NAMES:
             continue
         for method in _methods(theirs) if inspect.isclass(theirs) else [""]:
             compared += 1
@@ -122,7 +122,10 @@ def _compare(where: str, theirs: Any, mine: Any) -> list[str]:
         alike = (their.name, their.kind, their.default) == (my.name, my.kind, my.default)
         if not alike or (their.name not in OF_ITS_KIND and _type(their) != _type(my)):
             told.append(f"{where}: {my} is not {their}")
-    if len(their_parameters) != len(my_parameters):
+    more = my_parameters[len(their_parameters) :]
+    if len(their_parameters) > len(my_parameters) or any(
+        each.name != "timeout_ms" or each.default is not None for each in more
+    ):
         told.append(f"{where}: {len(my_parameters)} parameters, not {len(their_parameters)}")
     return told
 

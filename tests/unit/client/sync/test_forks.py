@@ -119,3 +119,33 @@ print(len(set(ids)))
 def test_workers_that_are_forked_start_what_was_described_before(namesrv: str) -> None:
     """One object of the module, a loop for each worker, and other message ids in each."""
     assert run_program(POOL, namesrv, "pooled").splitlines()[-1] == "60"
+
+
+WITHIN = """
+import os, signal, sys, threading
+from aerobee.client.sync import *
+
+consumer = LitePullConsumer("waiting", namesrv=sys.argv[1])
+consumer.subscribe("waiting")
+consumer.start()
+children = []
+
+def fork(number, frame):
+    children.append(os.fork())
+
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    print(consumer.poll(1_000), flush=True)
+except InvalidUse:
+    assert children == [0]
+    consumer.close()
+    os._exit(7)
+consumer.close()
+print(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+
+
+def test_a_fork_by_a_signal_s_handler_within_a_wait(namesrv: str) -> None:
+    """The child's copy of the wait ends with an error, the parent's as ever."""
+    assert run_program(WITHIN, namesrv).splitlines()[-2:] == ["[]", "7"]
