@@ -97,9 +97,7 @@ def sends(namesrv: str, count: int, rounds: int) -> None:
 
         for name, one in (("send", send), ("send_soon", send_soon)):
             for threads in (1, 8):
-                run = lambda one=one, threads=threads: measure(
-                    count, threads, one, producer.flush
-                )
+                run = lambda one=one, threads=threads: measure(count, threads, one, producer.flush)
                 report(f"{name}, {threads} threads", rounds, run)
 
 

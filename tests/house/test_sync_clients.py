@@ -1,9 +1,14 @@
 """`aerobee.client.sync` has everything that `aerobee.client` has: nothing of one is forgotten."""
 
+import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
+
+from support.programs import run_program
 
 import aerobee.client
 import aerobee.client.sync
@@ -143,3 +148,46 @@ def _made(kind: Any) -> Any:
 class _Listener(aerobee.client.sync.TransactionListener):
     def check(self, message: aerobee.client.ReceivedMessage) -> aerobee.client.TransactionState:
         return aerobee.client.TransactionState.UNKNOWN
+
+
+def test_checkers_see_what_is_loaded() -> None:
+    """The imports that only type checkers read are the homes that names are loaded from."""
+    path = inspect.getsourcefile(aerobee.client.sync)
+    assert path is not None
+    body = ast.parse(Path(path).read_text()).body
+    checked, _ = (each for each in body if isinstance(each, ast.If))
+    read = {
+        alias.name: node.module
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    homes = aerobee.client.sync._HOMES
+    assert read == {name: homes.get(name, "aerobee.client") for name in aerobee.client.sync.__all__}
+    for name in read:
+        home = sys.modules[read[name]]
+        assert getattr(aerobee.client.sync, name) is getattr(home, name)
+    assert dir(aerobee.client.sync) == sorted(aerobee.client.sync.__all__)
+
+
+def test_who_sends_loads_nothing_of_consumers() -> None:
+    """An import costs what is used of it; a misspelling is an error."""
+    printed = run_program(
+        """
+        import sys
+        import aerobee.client.sync as sync
+        print("asyncio" in sys.modules)
+        sync.Producer, sync.Message
+        rooms = ("aerobee.client.push", "aerobee.client.poll")
+        print([name for name in sys.modules if name.startswith(rooms)])
+        try:
+            sync.Producr
+        except AttributeError as error:
+            print(error)
+        """
+    )
+    assert printed.splitlines() == [
+        "False",
+        "[]",
+        "module 'aerobee.client.sync' has no attribute 'Producr'",
+    ]
