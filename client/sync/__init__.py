@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aerobee.client import (
+        JSON,
+        MSGPACK,
+        AerobeeError,
         Averagely,
         AveragelyByCircle,
+        BadAddress,
+        BadBody,
+        BodyCodec,
         BrokerRefused,
         ByConfig,
         ByMachineRoom,
+        CallTimedOut,
         ClientError,
         ClientSettings,
+        ConnectionLost,
         ConsistentHash,
         ConsumeContext,
         ConsumeFrom,
@@ -27,8 +35,11 @@ if TYPE_CHECKING:
         FoundMessages,
         HalfMessage,
         HandlerStatistics,
+        InvalidHandler,
         InvalidMessage,
+        InvalidSetting,
         InvalidUse,
+        JsonCodec,
         LatencySettings,
         Later,
         LitePullSettings,
@@ -37,7 +48,9 @@ if TYPE_CHECKING:
         MessageModel,
         MessageQueue,
         MessageTraces,
+        MsgpackCodec,
         NoReply,
+        NotConnected,
         ProducerSettings,
         PullConsumerSettings,
         PullResult,
@@ -74,7 +87,7 @@ if TYPE_CHECKING:
     from aerobee.client.sync.lite_pull_consumer import LitePullConsumer
     from aerobee.client.sync.producer import Producer
     from aerobee.client.sync.pull_consumer import PullConsumer
-    from aerobee.client.sync.push_consumer import PushConsumer
+    from aerobee.client.sync.push_consumer import BatchHandler, MessageHandler, PushConsumer
     from aerobee.client.sync.request_producer import RequestProducer
     from aerobee.client.sync.running import run
     from aerobee.client.sync.soon import SendHandle
@@ -86,13 +99,22 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "JSON",
+    "MSGPACK",
+    "AerobeeError",
     "Averagely",
     "AveragelyByCircle",
+    "BadAddress",
+    "BadBody",
+    "BatchHandler",
+    "BodyCodec",
     "BrokerRefused",
     "ByConfig",
     "ByMachineRoom",
+    "CallTimedOut",
     "ClientError",
     "ClientSettings",
+    "ConnectionLost",
     "ConsistentHash",
     "ConsumeContext",
     "ConsumeFrom",
@@ -105,18 +127,24 @@ __all__ = [
     "FoundMessages",
     "HalfMessage",
     "HandlerStatistics",
+    "InvalidHandler",
     "InvalidMessage",
+    "InvalidSetting",
     "InvalidUse",
+    "JsonCodec",
     "LatencySettings",
     "Later",
     "LitePullConsumer",
     "LitePullSettings",
     "MachineRoomNearby",
     "Message",
+    "MessageHandler",
     "MessageModel",
     "MessageQueue",
     "MessageTraces",
+    "MsgpackCodec",
     "NoReply",
+    "NotConnected",
     "Producer",
     "ProducerSettings",
     "PullConsumer",
@@ -162,7 +190,9 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "BatchHandler": "aerobee.client.sync.push_consumer",
     "LitePullConsumer": "aerobee.client.sync.lite_pull_consumer",
+    "MessageHandler": "aerobee.client.sync.push_consumer",
     "Producer": "aerobee.client.sync.producer",
     "PullConsumer": "aerobee.client.sync.pull_consumer",
     "PushConsumer": "aerobee.client.sync.push_consumer",

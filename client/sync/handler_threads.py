@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aerobee.client.errors import InvalidUse
+from aerobee.client.handlers import InvalidHandler
 from aerobee.client.sync.calls import Note
 from aerobee.client.sync.loop_thread import LoopThread
 
@@ -126,14 +127,16 @@ class DaemonThreads:
 
 def plain(function: Callable[..., object], what: str) -> None:
     """Refuse an async function: it belongs to the asyncio client."""
+    if not callable(function):
+        raise InvalidHandler(f"{what} {function!r} is no function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidHandler(f"{what} {function!r} is a generator, which would never run: no yield")
     call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-        raise InvalidUse(
+        raise InvalidHandler(
             f"{what} {function!r} is async: aerobee.client.sync takes plain functions,"
             " aerobee.client async ones"
         )
-    if not callable(function):
-        raise InvalidUse(f"{what} {function!r} cannot be called")
 
 
 def _work(jobs: "queue.SimpleQueue[_Job | None]", thread: LoopThread) -> None:

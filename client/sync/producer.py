@@ -7,9 +7,9 @@ from typing import Any
 
 from aerobee.client.hooks import SendHook
 from aerobee.client.message import Message, MessageQueue, SendResult, check_message
-from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.sending.producer import DEFAULT_GROUP
 from aerobee.client.sending.producer import Producer as AsyncProducer
+from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sync.lifetime import BlockingClient
 from aerobee.client.sync.soon import SendHandle, SoonSends
@@ -104,7 +104,7 @@ class Producer(BlockingClient[AsyncProducer]):
         until one is answered. Arguments are those of `send`; a handle's `result` raises what that
         does. Raises InvalidMessage and InvalidUse at once.
         """
-        check_message(message, self.settings.body_bytes_max)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         soon, size = self._soon, len(message.body)
         thread = self._usable(waits=not soon.has_room(size))
         ticket = soon.add(size)

@@ -1,7 +1,8 @@
 """A consumer that fetches by itself and hands each message to a plain function, in a thread."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, overload
+from functools import update_wrapper
+from typing import Any, TypeAlias, cast, overload
 
 from aerobee.client.group.group_member import MessageModel
 from aerobee.client.group.offsets import ConsumeFrom
@@ -17,6 +18,11 @@ from aerobee.client.settings import ClientSettings, PushSettings
 from aerobee.client.sync import running
 from aerobee.client.sync.handler_threads import DaemonThreads, plain
 from aerobee.client.sync.members import BlockingMember
+
+MessageHandler: TypeAlias = Callable[[ReceivedMessage], Answer]
+"""What `subscribe` takes: a plain function of one message."""
+BatchHandler: TypeAlias = Callable[[list[ReceivedMessage]], Answer]
+"""What `subscribe` takes with `batch`: a plain function of a list of messages."""
 
 
 class PushConsumer(BlockingMember[AsyncConsumer]):
@@ -70,28 +76,28 @@ class PushConsumer(BlockingMember[AsyncConsumer]):
     def subscribe(
         self,
         topic: str,
-        handler: Callable[[list[ReceivedMessage]], Answer],
-        *,
-        tags: str = "*",
-        sql: str | None = None,
-        batch: int,
-    ) -> None: ...
-
-    @overload
-    def subscribe(
-        self,
-        topic: str,
-        handler: Callable[[ReceivedMessage], Answer] | Callable[[list[ReceivedMessage]], Answer],
+        handler: MessageHandler,
         *,
         tags: str = "*",
         sql: str | None = None,
         batch: None = None,
     ) -> None: ...
 
+    @overload
     def subscribe(
         self,
         topic: str,
-        handler: Callable[[Any], Answer],
+        handler: BatchHandler,
+        *,
+        tags: str = "*",
+        sql: str | None = None,
+        batch: int,
+    ) -> None: ...
+
+    def subscribe(
+        self,
+        topic: str,
+        handler: MessageHandler | BatchHandler,
         *,
         tags: str = "*",
         sql: str | None = None,
@@ -106,16 +112,18 @@ class PushConsumer(BlockingMember[AsyncConsumer]):
 
         While it runs, the topic's queues come a moment later; of a topic that is subscribed
         already, another expression and another handler count from the next pulls on. Raises
-        InvalidUse for an async handler, for tags that name nothing, and while it is closing.
+        InvalidHandler, which is a TypeError, too, for an async handler, a generator and one that
+        takes no message; InvalidUse for tags that name nothing, and while it is closing.
         """
         plain(handler, "handler")
-        threads = self._threads
+        threads, function = self._threads, cast(Callable[[Any], object], handler)
 
         async def in_thread(given: Any) -> object:
-            return await threads.call(handler, given)
+            return await threads.call(function, given)
 
-        inner = self._inner
-        self._in_loop(lambda: inner.subscribe(topic, in_thread, tags=tags, sql=sql, batch=batch))
+        update_wrapper(in_thread, handler)  # what it takes is checked where it is subscribed
+        subscribe: Callable[..., None] = self._inner.subscribe  # by overloads
+        self._in_loop(lambda: subscribe(topic, in_thread, tags=tags, sql=sql, batch=batch))
 
     def unsubscribe(self, topic: str) -> None:
         """Consume the topic no longer: what no handler has begun is thrown away.

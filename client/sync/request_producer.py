@@ -7,8 +7,8 @@ from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.requests.request_producer import TIMEOUT_MS
 from aerobee.client.requests.request_producer import RequestProducer as AsyncProducer
-from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.sending.producer import DEFAULT_GROUP
+from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sync.producer import Producer
 

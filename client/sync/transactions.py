@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import cast
 
+from aerobee.client.errors import wrong_argument
 from aerobee.client.hooks import SendHook
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.sending.arguments import given
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, TransactionSettings
 from aerobee.client.sync.handler_threads import DaemonThreads, plain
@@ -108,9 +110,11 @@ class TransactionProducer(Producer):
         Each member of `group` is asked about the transactions of all: their listeners look at the
         same data. Raises InvalidMessage for a bad group, InvalidUse for an async listener.
         """
+        settings = given("settings", settings, TransactionSettings)
+        if not isinstance(listener, TransactionListener):
+            raise wrong_argument("listener", "a TransactionListener of sync", listener)
         plain(listener.check, "check")
         plain(listener.execute, "execute")
-        settings = settings or TransactionSettings()
         self._threads = DaemonThreads(settings.check_concurrency, f"{group}-check")
         self._deciding = AsyncProducer(
             group, namesrv=namesrv, listener=_Asking(listener, self._threads), settings=settings,

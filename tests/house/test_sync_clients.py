@@ -25,7 +25,7 @@ SPOKEN: Final = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__"
     "__anext__": "__next__"
 }
 """What `async with` and `async for` call, and what `with` and `for` do."""
-OWN_NAMES: Final = {"SendHandle"}
+OWN_NAMES: Final = {"BatchHandler", "MessageHandler", "SendHandle"}
 """Of another kind where threads wait for it, and not tasks."""
 OF_ITS_KIND: Final = {"self", "clients", "handler", "listener", "work"}
 """Parameters that are async there, or clients, and plain here."""

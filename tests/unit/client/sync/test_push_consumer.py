@@ -11,6 +11,7 @@ import pytest
 from aerobee.client.sync import (
     ConsumeFrom,
     ConsumeResult,
+    InvalidHandler,
     InvalidUse,
     Later,
     Message,
@@ -128,13 +129,16 @@ def test_batches_in_order_and_changes_while_it_runs(namesrv: str) -> None:
 
 
 def test_async_handlers_are_refused(namesrv: str) -> None:
-    """They would never be awaited."""
+    """They would never be awaited; nor is what takes no message called."""
 
     async def handle(message: ReceivedMessage) -> None:
         raise AssertionError
 
-    with pytest.raises(InvalidUse, match="is async"):
-        made(namesrv, "g").subscribe("t", handle)  # type: ignore[arg-type]
+    consumer = made(namesrv, "g")
+    with pytest.raises(InvalidHandler, match="is async"):
+        consumer.subscribe("t", handle)  # type: ignore[arg-type]
+    with pytest.raises(InvalidHandler, match="has to take one message"):
+        consumer.subscribe("t", lambda: None)  # type: ignore[arg-type, misc]
 
 
 def test_a_handler_may_close_its_consumer(namesrv: str) -> None:
