@@ -51,7 +51,9 @@ def encode_frame(command: Command) -> bytes:
     return b"".join((prefix, header, command.body))
 
 
-def decode_payload(payload: bytes, *, header_bytes_max: int = HEADER_BYTES_MAX) -> Command:
+def decode_payload(
+    payload: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX
+) -> Command:
     """Read the command of a frame whose length word has been taken off.
 
     Raises ProtocolError for an unknown codec, a header that does not fit, or one that is damaged.

@@ -53,6 +53,14 @@ class Brokers:
 
         return await self._reach(queue, find, self.connections.connect)
 
+    def reads_at(
+        self, queue: MessageQueue, broker_id: int, place: Place, connection: Connection
+    ) -> bool:
+        """Whether `connect_to_read` would return these, of which the connection is open."""
+        self.routes.keep(queue.topic)
+        found = self.routes.reading_address(queue.broker_name, broker_id)
+        return found == place and self.connections.open(place[0]) is connection
+
     async def find_to_read(self, queue: MessageQueue, broker_id: int) -> Place:
         """Return where to read a queue: at this replica, or another where there is none."""
         self.routes.keep(queue.topic)

@@ -11,8 +11,10 @@ from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.puller import Puller, PullResult
 from aerobee.client.pulls.raw import PullStatus
 from aerobee.client.pulls.statistics import TopicCounters
+from aerobee.client.pulls.steady import SteadyPulls
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ class PullLoop:
         self._flow = flow or FlowControl(puller.queue, puller.settings)
         self._counters = counters or TopicCounters()
         self._failures = 0  # in a row
+        self._asked = 0  # the offset from which the pull begins that is on its way
+        self._now = asyncio.get_running_loop().time
 
     async def run(self) -> None:
         """Pull until the queue is dropped; whatever goes wrong, it goes on after a while."""
@@ -81,25 +85,71 @@ class PullLoop:
                 await asyncio.sleep(self._settings.error_delay_ms / 1000)
 
     async def _turn(self) -> bool:
-        """Pull once, or wait until that may be; False where this loop has to end."""
+        """Pull, or wait until that may be; False where this loop has to end.
+
+        While each pull brings messages and the next one may go at once this waits, and `_go_on`
+        does all of it.
+        """
         process = self._process
-        now = asyncio.get_running_loop().time
-        process.pulling(now())
+        process.pulling(self._now())
         if hold_ms := self._receiver.hold_ms(self._queue):
             await asyncio.sleep(hold_ms / 1000)
             return True
         if (exceeded := self._flow.exceeded(process)) is not None:
             await self._flow.wait(process, exceeded)
             return True
-        result = await self._puller.pull(process.next_offset, process.committable)
-        if self._failures:
-            self._failures = 0
-            self._puller.recovered()
+        steady = SteadyPulls(lambda reply: self._go_on(steady, reply))
+        self._asked = process.next_offset
+        await self._puller.begin(steady, self._asked, process.committable)
+        try:
+            reply = await steady.outcome
+        finally:
+            steady.outcome.cancel()  # what comes now is for nobody
+        if reply is None:
+            return True
+        result = self._puller.read(reply, self._asked)
+        self._answered()
         if process.dropped:
             return False
         if result.status is PullStatus.OFFSET_ILLEGAL:
             await self._correct(result)
             return False
+        self._take(result)
+        return True
+
+    def _go_on(self, steady: SteadyPulls, reply: Command) -> bool:
+        """See to a reply that has brought messages, and pull on, as far as nothing is to wait for.
+
+        False: it is another reply, or one that a program looks at; it is seen to by `_turn`.
+        """
+        process, puller = self._process, self._puller
+        if reply.code != ResponseCode.SUCCESS or process.dropped or puller.is_hooked:
+            return False
+        result = puller.read(reply, self._asked)
+        self._answered()
+        self._take(result)
+        process.pulling(self._now())
+        if (
+            process.dropped
+            or self._receiver.hold_ms(self._queue)
+            or self._flow.exceeded(process) is not None
+        ):
+            steady.rest()
+            return True
+        self._asked = process.next_offset
+        if not puller.begin_again(steady, self._asked, process.committable):
+            steady.rest()
+        return True
+
+    def _answered(self) -> None:
+        """Note that the broker answers, and what it says can be read."""
+        if self._failures:
+            self._failures = 0
+            self._puller.recovered()
+
+    def _take(self, result: PullResult) -> None:
+        """Put what a pull brought into its queue, and hand it over."""
+        process = self._process
         unreadable = list(result.unreadable)
         fetched = merged(result.messages, unreadable)
         process.put(fetched, result.next_offset, unreadable=len(unreadable))
@@ -107,9 +157,8 @@ class PullLoop:
             counters = self._counters
             counters.pulls += 1
             counters.pulled += len(result.messages)
-            counters.pull_s += now() - process.last_pull
+            counters.pull_s += self._now() - process.last_pull
             self._hand_over(result.messages, unreadable)
-        return True
 
     def _hand_over(
         self, messages: list[ReceivedMessage], unreadable: list[ReceivedMessage]

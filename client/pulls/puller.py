@@ -10,17 +10,21 @@ from aerobee.client.cluster.decoding import Decoded, UnpackLimits, decode_pulled
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.pull_frames import pull_frame, pull_template
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
 from aerobee.client.pulls.subscriptions import Subscription
+from aerobee.client.pulls.steady import SteadyPulls
 from aerobee.client.pulls.trouble import consuming_from, pulling
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PullSettings
 from aerobee.remoting.codes import PullSysFlag, RequestCode
-from aerobee.remoting.command import Command
+from aerobee.remoting.command import FLAG_ONEWAY, Command, next_opaque
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
 from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
+
+_TEMPLATES_MAX: Final = 4  # with a commit and without, of a subscription that changed
 
 CUT_MAX: Final = 3  # replies cut off at the same place; then it is the broker's log that is so
 
@@ -102,7 +106,10 @@ class Puller:
         self._hooks = terms.hooks if terms.hooks.filter else None
         self._limits = UnpackLimits(self.settings.body_bytes_max, self.settings.unpacked_bytes_max)
         self._code, self._flags = terms.code, terms.flags
+        self._timeout_s = terms.settings.timeout_ms / 1000
         self._cut = -1, 0  # an offset from which nothing can be decoded, and how often it could not
+        self._templates: dict[tuple[int, int], bytes] = {}
+        self._reached: tuple[tuple[str, int], Connection] | None = None  # by the last pull
         self._ext = {
             "consumerGroup": terms.group,
             "topic": queue.topic,
@@ -120,7 +127,34 @@ class Puller:
         pulls on these terms do not commit. Raises BrokerRefused for any code that is no outcome of
         a pull, Unavailable, CorruptRecord.
         """
-        raw = await self._call(offset, commit_offset)
+        place, connection = await self._reach()
+        frame, opaque, carries = self._frame(offset, commit_offset, place[1])
+        reply = connection.begin_frame(frame, opaque, self._code, self._timeout_s)
+        self._tell_carried(commit_offset, carries=carries)
+        return self.read(await reply, offset)
+
+    async def begin(self, steady: SteadyPulls, offset: int, commit_offset: int) -> None:
+        """Send what `pull` does, with `steady` for who takes the reply; `read` reads it."""
+        place, connection = await self._reach()
+        self._begin_for(steady, place, connection, offset, commit_offset)
+
+    def begin_again(self, steady: SteadyPulls, offset: int, commit_offset: int) -> bool:
+        """Do the same at once; False where the broker has to be looked for."""
+        if self._reached is None:
+            return False
+        place, connection = self._reached
+        if connection.closed or not self._brokers.reads_at(
+            self.queue, self.broker_id, *self._reached
+        ):
+            return False
+        self._begin_for(steady, place, connection, offset, commit_offset)
+        return True
+
+    def read(self, reply: Command, offset: int) -> PullResult:
+        """Return what a reply to a pull from `offset` on has brought; raises what `pull` does."""
+        assert self._reached is not None
+        (address, asked), _ = self._reached
+        raw = read_reply(reply, address, asked)
         self.broker_id = raw.advised
         next_offset, bounds = raw.next_offset, (raw.min_offset, raw.max_offset)
         if raw.status is not PullStatus.FOUND:
@@ -137,10 +171,16 @@ class Puller:
             self._complain(message)
         return PullResult(raw.status, next_offset, *bounds, messages, unreadable)
 
+    @property
+    def is_hooked(self) -> bool:
+        """Whether a program looks at what a pull brings, which may take its time."""
+        return self._hooks is not None
+
     async def pull_oneway(self, offset: int) -> None:
         """Let the broker read from `offset` on, into its memory, and send nothing back."""
-        _, connection, ext = await self._request(offset, 0)
-        connection.oneway(Command(self._code, ext))
+        place, connection = await self._reach()
+        frame, _, _ = self._frame(offset, 0, place[1], oneway=True)
+        connection.oneway_frame(frame)
 
     def failed(self, error: AerobeeError) -> None:
         """Tell that a pull has failed: once, with those of other queues that fail alike."""
@@ -182,30 +222,53 @@ class Puller:
             message.damage.reason if message.damage is not None else "",
         )
 
-    async def _call(self, offset: int, commit_offset: int) -> RawPull:
-        """Send a request and return its reply."""
-        (address, asked), connection, ext = await self._request(offset, commit_offset)
-        reply = connection.begin(self._code, ext, b"", self.settings.timeout_ms / 1000)
-        if ext["commitOffset"] != "0" and self._carried is not None:
-            self._carried(self.queue, commit_offset)  # it is on its way, behind all before it
-        return read_reply(await reply, address, asked)
+    async def _reach(self) -> tuple[tuple[str, int], Connection]:
+        """Return the broker's address and id, and the connection to it; raises Unavailable."""
+        self._reached = await self._brokers.connect_to_read(self.queue, self.broker_id)
+        return self._reached
 
-    async def _request(
-        self, offset: int, commit_offset: int
-    ) -> tuple[tuple[str, int], Connection, dict[str, str]]:
-        """Return the broker's address and id, the connection to it, and a request's fields."""
-        subscription = self._subscription
-        place, connection = await self._brokers.connect_to_read(self.queue, self.broker_id)
+    def _begin_for(
+        self,
+        steady: SteadyPulls,
+        place: tuple[str, int],
+        connection: Connection,
+        offset: int,
+        commit_offset: int,
+    ) -> None:
+        frame, opaque, carries = self._frame(offset, commit_offset, place[1])
+        connection.begin_frame_for(steady, frame, opaque, self._code, self._timeout_s)
+        self._tell_carried(commit_offset, carries=carries)
+
+    def _tell_carried(self, commit_offset: int, *, carries: bool) -> None:
+        if carries and self._carried is not None:
+            self._carried(self.queue, commit_offset)  # it is on its way, behind all before it
+
+    def _frame(
+        self, offset: int, commit_offset: int, asked: int, *, oneway: bool = False
+    ) -> tuple[bytes, int, bool]:
+        """Return a request to a broker, its opaque, and whether it commits the offset."""
         flags = self._flags
-        commits = self._carried is not None and commit_offset > 0 and place[1] == MASTER_ID
-        if commits:
+        carries = self._carried is not None and commit_offset > 0 and asked == MASTER_ID
+        if carries:
             flags |= PullSysFlag.COMMIT_OFFSET
-        ext = self._ext.copy()
-        ext["queueOffset"] = str(offset)
-        ext["sysFlag"] = str(flags)
-        ext["commitOffset"] = str(commit_offset if commits else 0)
-        ext["expressionType"] = subscription.expression_type
-        ext["subVersion"] = str(subscription.first_version)
+        version = self._subscription.first_version
+        kind = (flags, version) if not oneway else (flags, -1)
+        template = self._templates.get(kind)
+        if template is None:
+            if len(self._templates) > _TEMPLATES_MAX:
+                self._templates.clear()
+            template = self._templates[kind] = self._template(flags, version, oneway=oneway)
+        opaque = next_opaque()
+        frame = pull_frame(template, offset, commit_offset if carries else 0, opaque)
+        return frame, opaque, carries
+
+    def _template(self, flags: int, version: int, *, oneway: bool) -> bytes:
+        subscription = self._subscription
+        ext = self._ext | {
+            "sysFlag": str(flags),
+            "expressionType": subscription.expression_type,
+            "subVersion": str(version),
+        }
         if flags & PullSysFlag.SUBSCRIPTION:
             ext["subscription"] = subscription.expression
-        return place, connection, ext
+        return pull_template(self._code, ext, FLAG_ONEWAY if oneway else 0)

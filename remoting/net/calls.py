@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError, CallTimedOut
@@ -10,9 +10,25 @@ from aerobee.remoting.errors import AerobeeError, CallTimedOut
 EXPIRY_GAP_S: Final = 0.02  # between two looks at the calls that wait
 
 
-# The future of the reply, its deadline in seconds of the loop, the request's code, its time-out,
+class Reply(Protocol):
+    """What waits for a reply: a future, or what takes it at once, and may raise nothing."""
+
+    def done(self) -> bool:
+        """Say whether nobody waits any more."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the reply."""
+        ...
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Take word that there is none."""
+        ...
+
+
+# What takes the reply, its deadline in seconds of the loop, the request's code, its time-out,
 # whether a brief reply will do.
-_Waiting: TypeAlias = tuple[asyncio.Future[Any], float, int, float, bool]
+_Waiting: TypeAlias = tuple[Reply, float, int, float, bool]
 
 
 class Calls:
@@ -39,11 +55,17 @@ class Calls:
         The future of a `brief` call may get something shorter than a Command for a plain reply.
         """
         reply: asyncio.Future[Any] = self._loop.create_future()
+        self.begin_for(reply, opaque, code, timeout_s, brief=brief)
+        return reply
+
+    def begin_for(
+        self, reply: Reply, opaque: int, code: int, timeout_s: float, *, brief: bool = False
+    ) -> None:
+        """Let `reply` wait for the reply to `opaque`, as `begin` does with a future."""
         deadline_s = self._loop.time() + timeout_s
         self.waiting[opaque] = (reply, deadline_s, code, timeout_s, brief)
         if deadline_s < self._expires_s:
             self._expire_at(deadline_s)
-        return reply
 
     def answer(self, command: Command) -> bool:
         """Hand a reply to who waits for it; False if nobody does any more."""

@@ -18,12 +18,15 @@ from aerobee.remoting.frame import LENGTH_BYTES, check_length, decode_payload, e
 from aerobee.remoting.lives import Life, Move
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
 from aerobee.remoting.net.budget import Budget
-from aerobee.remoting.net.calls import Calls
+from aerobee.remoting.net.calls import Calls, Reply
 from aerobee.remoting.net.disconnect_reasons import why_lost
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, ReadingSide, Rest, Served
 
 log = logging.getLogger(__name__)
+
+_COPIED_ONCE_BYTES: Final = 16 * 1024
+"""A body is copied out of what was read; of a larger frame not the whole before that."""
 
 Handler = Callable[["Connection", Command], None]
 
@@ -196,7 +199,10 @@ class Connection(asyncio.Protocol):
             if not turns:
                 return data[at:], Rest.LATER
             turns -= 1
-            self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
+            if end - at > _COPIED_ONCE_BYTES:
+                self.dispatch(decode_payload(memoryview(data)[at + LENGTH_BYTES : end]))
+            else:
+                self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
             at = end
             if self.closed:
                 return ALL_SERVED
@@ -312,6 +318,15 @@ class Connection(asyncio.Protocol):
             self._check_usable()
         self.write(frame)
         return self._calls.begin(opaque, code, timeout_s, brief=brief)
+
+    def begin_frame_for(
+        self, reply: Reply, frame: bytes, opaque: int, code: int, timeout_s: float
+    ) -> None:
+        """Send an encoded request, and let `reply` take what comes, as soon as it is read."""
+        if self.closed or len(self._calls.waiting) >= self.limits.calls_max:
+            self._check_usable()
+        self.write(frame)
+        self._calls.begin_for(reply, opaque, code, timeout_s)
 
     def oneway(self, command: Command) -> None:
         """Send a request that gets no reply; raises ConnectionLost when closed."""
