@@ -10,7 +10,7 @@ from aerobee.remoting.errors import AerobeeError, CallTimedOut
 EXPIRY_GAP_S: Final = 0.02  # between two looks at the calls that wait
 
 
-class Reply(Protocol):
+class AwaitsReply(Protocol):
     """What waits for a reply: a future, or what takes it at once, and may raise nothing."""
 
     def done(self) -> bool:
@@ -28,7 +28,7 @@ class Reply(Protocol):
 
 # What takes the reply, its deadline in seconds of the loop, the request's code, its time-out,
 # whether a brief reply will do.
-_Waiting: TypeAlias = tuple[Reply, float, int, float, bool]
+_Waiting: TypeAlias = tuple[AwaitsReply, float, int, float, bool]
 
 
 class Calls:
@@ -59,7 +59,7 @@ class Calls:
         return reply
 
     def begin_for(
-        self, reply: Reply, opaque: int, code: int, timeout_s: float, *, brief: bool = False
+        self, reply: AwaitsReply, opaque: int, code: int, timeout_s: float, *, brief: bool = False
     ) -> None:
         """Let `reply` wait for the reply to `opaque`, as `begin` does with a future."""
         deadline_s = self._loop.time() + timeout_s

@@ -18,7 +18,7 @@ from aerobee.remoting.frame import LENGTH_BYTES, check_length, decode_payload, e
 from aerobee.remoting.lives import Life, Move
 from aerobee.remoting.net.addresses import format_address, pack_address, peer_address
 from aerobee.remoting.net.budget import Budget
-from aerobee.remoting.net.calls import Calls, Reply
+from aerobee.remoting.net.calls import AwaitsReply, Calls
 from aerobee.remoting.net.disconnect_reasons import why_lost
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.reading import ALL_SERVED, STOP_UNSENT, ReadingSide, Rest, Served
@@ -320,7 +320,7 @@ class Connection(asyncio.Protocol):
         return self._calls.begin(opaque, code, timeout_s, brief=brief)
 
     def begin_frame_for(
-        self, reply: Reply, frame: bytes, opaque: int, code: int, timeout_s: float
+        self, reply: AwaitsReply, frame: bytes, opaque: int, code: int, timeout_s: float
     ) -> None:
         """Send an encoded request, and let `reply` take what comes, as soon as it is read."""
         if self.closed or len(self._calls.waiting) >= self.limits.calls_max:
