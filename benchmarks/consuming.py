@@ -130,14 +130,14 @@ async def _remember(namesrv: str, group: str, count: int) -> dict[str, float]:
         batch_messages=32,
         queue_messages_max=65_535,
         queue_bytes_max=1 << 30,
-        queue_span_max=1 << 30,
+        queue_span_max=65_535,
     )
     settings = LitePullSettings(fetched_messages_max=1 << 30, fetched_bytes_max=1 << 40, pull=pull)
     consumer = LitePullConsumer(
         group, namesrv=namesrv, consume_from=ConsumeFrom.FIRST, settings=settings
     )
     consumer.subscribe(TOPIC)
-    wanted = min(count, 4 * 60_000)
+    wanted = min(count, QUEUES * 60_000) - 1_000  # what came before the clock is not counted
     async with consumer:
         while not (await consumer.poll(100)):
             pass

@@ -9,7 +9,6 @@ from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import (
     PROPERTY_NAMES,
     Property,
-    find_property,
     parse_properties,
 )
 from aerobee.remoting.message.record import host_address
@@ -86,7 +85,7 @@ class ReceivedMessage(MessageFields, Decodable):
         """The tag that consumers filter by, or None."""
         if self.parsed is not None:
             return self.parsed.get(Property.TAGS)
-        return find_property(self.raw_properties, Property.TAGS)
+        return self.find(Property.TAGS)
 
     @property
     def keys(self) -> list[str]:

@@ -83,6 +83,37 @@ cdef class MessageFields:
             self.bounds, self.parsed, self.held_bytes, self.damage,
         )
 
+    def find(self, str name not None):
+        """Return one property without reading the others; None where there is none."""
+        cdef Py_ssize_t wanted
+        cdef const char* word = PyUnicode_AsUTF8AndSize(name, &wanted)
+        cdef const char* begin = PyBytes_AS_STRING(self.properties) + self.properties_at
+        cdef const char* end = begin + self.properties_bytes
+        cdef const char* at = begin
+        cdef const char* value = NULL
+        cdef const char* behind
+        while at < end:  # one pair after the other: of a repeated name the last counts
+            behind = <const char*>memchr(at, PROPERTY_SEPARATOR, end - at)
+            if behind == NULL:
+                behind = end
+            if (
+                behind - at > wanted and at[wanted] == NAME_SEPARATOR
+                and not memcmp(at, word, wanted)
+            ):
+                value = at + wanted + 1
+                if value == behind:  # a pair without value does not count
+                    value = NULL
+                    break
+            at = behind + 1
+        else:
+            if value == NULL:
+                return None
+            behind = <const char*>memchr(value, PROPERTY_SEPARATOR, end - value)
+            if behind == NULL:
+                behind = end
+            return PyUnicode_DecodeUTF8(value, behind - value, "replace")
+        return find_property(self.raw_properties, name)
+
     @property
     def queue(self):
         return self.origin.queue

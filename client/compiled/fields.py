@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from aerobee.remoting.message.properties import find_property
+
 if TYPE_CHECKING:
     from aerobee.client.message import MessageQueue
 
@@ -46,6 +48,10 @@ class MessageFields(msgspec.Struct, metaclass=_Slots, eq=False, gc=False):
     parsed: dict[str, str] | None = None
     held_bytes: int = 0
     damage: MessageDamage | None = None
+
+    def find(self, name: str) -> str | None:
+        """Return one property without reading the others; None where there is none."""
+        return find_property(self.raw_properties, name)
 
 
 FIELDS: Final = MessageFields.__struct_fields__

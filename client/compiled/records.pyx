@@ -13,13 +13,15 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 from isal.isal_zlib import crc32
 
 from aerobee.client.compiled.fields import FIELDS
 from aerobee.remoting.codes import SysFlag
+from aerobee.remoting.message import properties as _properties
 
 cdef extern from *:
     """
@@ -53,17 +55,21 @@ cdef extern from *:
     void untrack(object)
 
 include "layout.pxi"
-include "fields.pxi"
 
 cdef enum:
     GROUP_RECORDS = 64  # whose properties are kept together, as far as there is room
     GROUP_BYTES_MAX = 4096  # of them, unless one message alone has more: a message that is kept
     #                         keeps its neighbours' properties, and not many of them
 
+cdef int NAME_SEPARATOR = ord(_properties.NAME_SEPARATOR)
+cdef int PROPERTY_SEPARATOR = ord(_properties.PROPERTY_SEPARATOR)
+cdef object find_property = _properties.find_property
 cdef int32_t NOT_PLAIN = SysFlag.COMPRESSED | WRAPPED
 cdef object NOTHING = ()
 
 ctypedef const uint8_t* Bytes
+
+include "fields.pxi"
 
 
 cdef struct Place:

@@ -20,6 +20,7 @@ from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.compression import compress
+from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.message.record import Record, encode_record
 
 QUEUE: Final = MessageQueue("t", "broker-a", 0)
@@ -238,6 +239,24 @@ def test_messages_are_themselves_and_can_be_copied(kind: Any) -> None:
             getattr(made, name) for name in fields.FIELDS
         ]
     assert not gc.is_tracked(made)
+
+
+PAIRS = st.lists(
+    st.sampled_from(
+        [b"TAGS", b"TAG", b"ATAGS", b"\x01", b"\x02", b"\x02TAGS\x01", b"a", b"\xff", b"e\xcc"]
+    ),
+    max_size=9,
+)
+
+
+@given(st.lists(PAIRS, min_size=1, max_size=3), st.sampled_from(["TAGS", "a", "", "ä"]))
+def test_one_property_is_found_as_in_the_text_of_all(several: list[list[bytes]], name: str) -> None:
+    """Also where it comes twice, has no value, is a part of another, or no text."""
+    raws = [b"".join(pieces) for pieces in several]
+    wire = b"".join(encode_record(Record(topic="t", properties=raw)) for raw in raws)
+    for message, raw in zip(decode_messages(wire, QUEUE), raws, strict=True):
+        assert message.raw_properties == raw
+        assert message.find(name) == find_property(raw, name)
 
 
 @given(st.lists(st.tuples(st.integers(-3, 12), st.integers(0, 9)), max_size=5), st.integers(-2, 5))
