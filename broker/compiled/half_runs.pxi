@@ -48,7 +48,6 @@ cdef class HalfRuns:
     cdef Lane half_lane
     cdef int64_t position, limit
     cdef Block records, acks
-    cdef Window window
 
     def __cinit__(self, queues, world):
         self.queues, self.fast = queues, queues.fast
@@ -63,7 +62,7 @@ cdef class HalfRuns:
         self.opened, self.offsets, self.ended, self.outcomes = {}, {}, [], []
         self.group = b""
         self.group_text = ""
-        self.records, self.acks, self.window = Block(), Block(), Window()
+        self.records, self.acks = Block(), Block()
 
     def begin(self, half_queue, bytes suffix not None, Py_ssize_t room, now_ms):
         """Take what holds for the next run: `room` is how many more transactions may be open."""
@@ -253,7 +252,7 @@ cdef class HalfRuns:
         cdef Place place
         place.offset, place.position = self.half_lane.offset, self.position
         place.sys_flag = header.sys_flag & ~ROLLED_BACK | self.stamp_flag
-        place.size, place.crc = size, self.window.crc(body, body_bytes)
+        place.size, place.crc = size, check_sum(body, body_bytes)
         record = put_record_head(record, self.half_lane, header, &place, self.stamp, body_bytes)
         put_text(put_bytes(record, body, body_bytes), self.half_lane.prefix)
         return 0

@@ -8,25 +8,71 @@ cdef enum:
     POSITION_BYTES = 16  # a hexadecimal of 64 bits
 
 
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    /* Whole numbers in one load or store: bytes that are put together by shifts are made a vector
+       by compilers, by way of the stack, which waits for all stores before it. */
+    #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    #define high_first_16(value) (value)
+    #define high_first_32(value) (value)
+    #define high_first_64(value) (value)
+    #else
+    #define high_first_16(value) __builtin_bswap16(value)
+    #define high_first_32(value) __builtin_bswap32(value)
+    #define high_first_64(value) __builtin_bswap64(value)
+    #endif
+
+    static inline uint32_t load32(const unsigned char *at) {
+        uint32_t value;
+        memcpy(&value, at, sizeof value);
+        return high_first_32(value);
+    }
+
+    static inline void store16(unsigned char *to, uint32_t low) {
+        uint16_t value = high_first_16((uint16_t)low);
+        memcpy(to, &value, sizeof value);
+    }
+
+    static inline void store32(unsigned char *to, uint32_t value) {
+        value = high_first_32(value);
+        memcpy(to, &value, sizeof value);
+    }
+
+    static inline void store64(unsigned char *to, uint64_t value) {
+        value = high_first_64(value);
+        memcpy(to, &value, sizeof value);
+    }
+    """
+    uint32_t load32(const unsigned char*) noexcept nogil
+    void store16(unsigned char*, uint32_t) noexcept nogil
+    void store32(unsigned char*, uint32_t) noexcept nogil
+    void store64(unsigned char*, uint64_t) noexcept nogil
+
+
 cdef inline uint32_t word_at(Bytes at) noexcept nogil:
     """Read four bytes, the highest first."""
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
+    return load32(at)
 
 
 cdef inline unsigned char* put16(unsigned char* to, uint32_t value) noexcept nogil:
     """Write the low two bytes, the higher first; return what is behind them."""
-    to[0], to[1] = value >> 8 & 0xFF, value & 0xFF
+    store16(to, value)
     return to + 2
 
 
 cdef inline unsigned char* put32(unsigned char* to, uint32_t value) noexcept nogil:
     """Write four bytes."""
-    return put16(put16(to, value >> 16), value)
+    store32(to, value)
+    return to + 4
 
 
 cdef inline unsigned char* put64(unsigned char* to, uint64_t value) noexcept nogil:
     """Write eight bytes."""
-    return put32(put32(to, <uint32_t>(value >> 32)), <uint32_t>value)
+    store64(to, value)
+    return to + 8
 
 
 cdef inline unsigned char* put_bytes(
