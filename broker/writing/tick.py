@@ -19,6 +19,7 @@ from aerobee.storage.store import MessageStore
 log = logging.getLogger(__name__)
 
 SLOW_WRITE_S: Final = 0.05  # a write to the log that takes longer is remembered
+COMMIT_BYTES: Final = 256 * 1024  # of a turn: more is written while caches have it
 ACKS_HELD_S: Final = 0.02  # acknowledgements wait no longer for the rest of a turn
 
 Acks = list[bytes]
@@ -67,11 +68,16 @@ class Tick:
     def acknowledge(self, connection: Connection, frames: Acks, now_s: float = 0.0) -> None:
         """Queue replies to sends: frames, which may be in pieces or several in one.
 
-        `now_s` is when those were read that are answered; see `hurry`.
+        `now_s` is when those were read that are answered; see `hurry`. Where they have brought the
+        log more than COMMIT_BYTES and need no disk, a part of the turn ends here: its records are
+        written while the processor's cache has them, and their senders go on meanwhile.
         """
         if not self._acks:
             self._acks_since_s = now_s
         self._acks.append((connection, frames))
+        if self._log.position - self._log.committed >= COMMIT_BYTES and not self.sync:
+            self.commit()
+            return
         self.schedule()
         self.hurry(now_s)
 

@@ -243,13 +243,12 @@ class CommitLog:
         """Store everything appended so far; free when nothing is. LogUnavailable: it is lost."""
         if not self._parts:
             return
-        data = b"".join(self._parts)
+        parts = self._parts.copy()
         self._parts.clear()
         tail = self._tail
         assert tail is not None
-        assert self.committed + len(data) == self.position, "what was counted is what was packed"
         try:
-            tail.write(self.committed, data)
+            tail.write_parts(self.committed, parts, self.position - self.committed)
         except OSError as error:
             self._lost(error)
         self.committed = self.position

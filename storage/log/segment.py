@@ -2,8 +2,9 @@
 
 import errno
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,8 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.disk.sectors import BadSectors
 from aerobee.storage.layout import file_name
+
+ALONE_BYTES: Final = 32 * 1024  # parts that have more on average are written one by one
 
 
 class LogAccess(msgspec.Struct, frozen=True):
@@ -166,6 +169,19 @@ class Segment:
     def write(self, position: int, data: bytes | memoryview) -> None:
         """Write through the file number; a hole gets disk space, or the call raises ENOSPC."""
         self._files.write(self.fd, data, position - self.base)
+
+    def write_parts(self, position: int, parts: Sequence[bytes | memoryview], count: int) -> None:
+        """Write parts one behind the other, `count` bytes together, as `write` does.
+
+        Small ones are joined and written at once, large ones are not copied before. After an error
+        any of them may be in the file.
+        """
+        if count < len(parts) * ALONE_BYTES:
+            parts = (b"".join(parts),)
+        assert count == sum(map(len, parts)), "what was counted is what was packed"
+        for part in parts:
+            self.write(position, part)
+            position += len(part)
 
     def bad_pages(self) -> Iterator[tuple[int, int]]:
         """Yield begin and end, as positions, of each page that the disk does not give."""

@@ -12,6 +12,8 @@ from aerobee.remoting.message.record import Record, decode_record, encode_record
 from aerobee.remoting.message.tags import java_string_hash
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogBusy, LogFull, LogUnavailable, MessageTooLarge
+from aerobee.storage.log.segment import ALONE_BYTES
+from aerobee.storage.store import MessageStore
 
 V4, V6 = ("10.0.0.7", 4000), ("2001:db8::7", 4000)
 
@@ -168,6 +170,64 @@ def test_a_failed_write_loses_what_was_not_acknowledged(tmp_path: Path) -> None:
         append(store)
     store.abandon()
     store = opened(small(tmp_path))
+    assert bodies(store) == [b"safe"]
+    store.close()
+
+
+def packed(store: MessageStore, sizes: list[int]) -> bytes:
+    """Append parts of such sizes, as compiled code does; return all they have."""
+    whole = b""
+    for number, size in enumerate(sizes):
+        part = bytes([number % 255 + 1]) * size
+        store.commit_log.append_packed(part)
+        whole += part
+    return whole
+
+
+@pytest.mark.parametrize(
+    "sizes", [[ALONE_BYTES], [ALONE_BYTES] * 3, [ALONE_BYTES * 4, 1], [ALONE_BYTES, 5], [7] * 400]
+)
+def test_parts_of_any_size_come_one_behind_the_other(tmp_path: Path, sizes: list[int]) -> None:
+    """Large ones are written as they are, small ones together: the file is the same."""
+    store = opened(
+        small(tmp_path, segment_bytes=1 << 20, window_bytes=1 << 20, first_window_bytes=1 << 20)
+    )
+    whole = packed(store, sizes)
+    store.commit_log.commit()
+    assert store.commit_log.committed == store.commit_log.position == len(whole)
+    assert store.commit_log.read(0, len(whole) + 1) == whole
+    assert store.segments.items[0].read(len(whole), 100) == bytes(100)
+    store.abandon()
+
+
+def test_an_error_behind_a_part_that_was_written_loses_all_of_them(tmp_path: Path) -> None:
+    """Nobody is told of the first one, and the log ends where it ended."""
+    store = opened(
+        small(tmp_path, segment_bytes=1 << 20, window_bytes=1 << 20, first_window_bytes=1 << 20)
+    )
+    send(store, body=b"safe")
+    began = store.commit_log.committed
+    files, written = Files(), list[int]()
+
+    def fails(fd: int, data: bytes, at: int) -> None:
+        if written:
+            raise OSError(5, "Input/output error")
+        Files.write(files, fd, data, at)
+        written.append(len(data))
+
+    files.write = fails  # type: ignore[method-assign,assignment]
+    store.segments.items[0]._files = files
+    packed(store, [ALONE_BYTES, ALONE_BYTES])
+    with pytest.raises(LogUnavailable, match="Input/output error"):
+        store.commit_log.commit()
+    assert written == [ALONE_BYTES]
+    assert store.commit_log.committed == store.commit_log.position == began
+    assert not store.commit_log.writable
+    assert bodies(store) == [b"safe"]
+    store.abandon()
+    store = opened(
+        small(tmp_path, segment_bytes=1 << 20, window_bytes=1 << 20, first_window_bytes=1 << 20)
+    )
     assert bodies(store) == [b"safe"]
     store.close()
 
