@@ -28,8 +28,8 @@ class QueueTail(Protocol):
     def directory(self) -> Path:
         """Where the files are."""
 
-    def extend(self) -> None:
-        """Make room for more entries; AppendRefused where there is none."""
+    def extend(self, count: int = 1) -> None:
+        """Make room for more entries, `count` if that can be; AppendRefused where there is none."""
 
     def take_back(self, offset: int) -> None:
         """End at that offset again; OSError: entries behind it may stay."""

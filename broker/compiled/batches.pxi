@@ -132,7 +132,7 @@ cdef Outcome pack_batch(
     if not measure_batch(&batch, at, end, around_bytes):
         return DECLINED
     if batch.count > lane.limit - lane.offset:
-        return DECLINED
+        return sends.crowd(lane, batch.count)
     if batch.records_bytes > sends.limit - sends.position:
         return DECLINED
     ack_bytes_max += batch.count * (PyBytes_GET_SIZE(lane.host_hex) + POSITION_BYTES + 1)

@@ -28,11 +28,13 @@ from os import urandom
 from isal import isal_zlib
 
 from aerobee.broker.writing.firsts import digest
+from aerobee.storage.errors import StoreError
 
 cdef enum Outcome:
     SERVED
     DECLINED
     FULL  # try again after what is packed has been handed over
+    CROWDED  # try again after its queue has made room for `wanted` entries
 
 cdef enum:
     NAME_SEPARATOR = 1
@@ -62,6 +64,8 @@ cdef class PlainSends:
     cdef int stamp_flag
     cdef Py_ssize_t body_bytes_max
     cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
+    cdef object crowded  # of them, the one without room
+    cdef Py_ssize_t wanted
     cdef Before before  # the header of a frame that was served, in the same read
     cdef Bytes topic  # of the frame before
     cdef Py_ssize_t topic_bytes
@@ -92,7 +96,7 @@ cdef class PlainSends:
         list acks not None,
     ):
         """Serve frames from `at` on; return where the first is that is not served, and how many."""
-        cdef Py_ssize_t frames = 0, length
+        cdef Py_ssize_t frames = 0, length, extended_at = -1
         cdef Bytes begin = <Bytes>PyBytes_AS_STRING(data), frame
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
         cdef Outcome outcome
@@ -109,7 +113,10 @@ cdef class PlainSends:
                 if outcome == FULL:
                     self.hand_over(acks)
                     continue
-                if outcome == DECLINED:
+                if outcome == CROWDED and extended_at != at and self.extend(acks):
+                    extended_at = at
+                    continue
+                if outcome != SERVED:
                     break
                 at += FRAME_LENGTH_BYTES + length
                 frames += 1
@@ -119,6 +126,7 @@ cdef class PlainSends:
             if self.used:
                 self.abandon()
             self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
+            self.crowded = None
             self.seen = self.noted = None
         return at, frames
 
@@ -140,8 +148,10 @@ cdef class PlainSends:
         if not has_flags(&header, 0):
             return DECLINED
         lane = self.lane(&header)
-        if lane is None or not lane.base <= lane.offset < lane.limit:
+        if lane is None or lane.offset < lane.base:
             return DECLINED
+        if lane.offset >= lane.limit:
+            return self.crowd(lane, 1)
         if header.is_batch:
             return pack_batch(self, lane, &header, frame + word, frame + word + body_bytes, left)
         size_max = head_bytes(lane, self.stamp, body_bytes)
@@ -266,6 +276,20 @@ cdef class PlainSends:
         to = put_record_head(to, lane, header, &place, self.stamp, body_bytes)
         put_text(put_bytes(to, body, body_bytes), lane.prefix)
         return 0
+
+    cdef Outcome crowd(self, Lane lane, Py_ssize_t count) noexcept:
+        """Note which queue has no room for so many entries in memory."""
+        self.crowded, self.wanted = lane.stored, count
+        return CROWDED
+
+    cdef bint extend(self, list acks) except -1:
+        """Hand over what is packed, and have the queue make room; False where it refuses."""
+        self.hand_over(acks)
+        try:
+            self.crowded.extend(self.wanted)
+        except StoreError:  # whoever is declined asks again, and is told
+            return False
+        return True
 
     cdef int hand_over(self, list acks) except -1:
         """Give the log its records and the queues their ends."""

@@ -133,8 +133,11 @@ class ConsumeQueue(WrittenQueue):
         finally:
             self._files.close(fd)
 
-    def extend(self) -> None:
+    def extend(self, count: int = 1) -> None:
         """Make room for more entries in memory: what is there and not yet in its file is written.
+
+        For `count` if that can be: there may be less at the end of a file, and in a queue that was
+        not busy so far.
 
         The first append after `settle` comes here, too: that is how a change is noticed without a
         step of its own for each message. Errors: LogFull when the disk refuses, LogUnavailable on
@@ -146,7 +149,7 @@ class ConsumeQueue(WrittenQueue):
         if (refused := self._access.refused) and (known := refused.get(self)) is not None:
             raise self.refusal(known) from known
         try:
-            self._make_room()
+            self._make_room(count)
         except OSError as error:
             raise self.refusal(error) from error
         self._note_room()
@@ -172,10 +175,10 @@ class ConsumeQueue(WrittenQueue):
         self.limit = self.base + len(self.buffer) // ENTRY_BYTES
         self.note_change()
 
-    def _make_room(self) -> None:
+    def _make_room(self, count: int) -> None:
         """Let the tail begin later, or be longer; it never reaches into the next file."""
         offset, base, room = self.max_offset, self.base, len(self.buffer) // ENTRY_BYTES
-        if offset < base + room:
+        if offset + count <= base + room:
             return
         first = offset // self._file_entries * self._file_entries
         waits = offset - self.written

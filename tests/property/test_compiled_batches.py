@@ -60,7 +60,7 @@ def batch(*messages: bytes, fields: dict[str, Any] | None = None, **outer: Any) 
 def served(twins: TwinBrokers, data: bytes, peer: str = "127.0.0.1") -> int:
     """Return how many frames of one read the compiled code serves, the most of four times.
 
-    It declines where a queue or the log needs room, and the first one after a flush.
+    It declines where the log needs room, or a queue its next file.
     """
     counts = []
     for _ in range(4):
@@ -161,6 +161,16 @@ def test_what_clients_send_is_not_declined(twins: TwinBrokers, client: str) -> N
     """A recorded batch is served by the compiled code, several of them in one run."""
     recorded = ROOT / f"tests/golden/frames/{client}-produces/SEND_BATCH_MESSAGE-request.hex"
     assert served(twins, load_frame(recorded).frame * 5) == 5
+
+
+def test_a_queue_without_room_in_memory_gets_it_in_the_run(twins: TwinBrokers) -> None:
+    """It is full again and again; Python serves what rolls the log, or crosses a queue's file."""
+    frames, before = 0, twins.compiled_frames
+    for _ in range(60):
+        compiled, python = twins.exchange([batch(*[message()] * 7) * 3])
+        assert compiled == python
+        frames += 3
+    assert twins.compiled_frames - before > frames - 4
 
 
 def test_batches_and_messages_are_served_in_one_run(twins: TwinBrokers) -> None:

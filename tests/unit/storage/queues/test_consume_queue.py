@@ -246,6 +246,30 @@ def test_a_queue_takes_no_open_file(tmp_path: Path) -> None:
     assert len(open_files()) == before
 
 
+@pytest.mark.parametrize("taken", [0, 5, 31, 32, 45])
+def test_room_for_many_is_made_before_the_tail_is_full(tmp_path: Path, taken: int) -> None:
+    """What was there stays, written or not; there is no room beyond the file's end."""
+    queue = queue_in(tmp_path)
+    fill(queue, taken)
+    for count in (1, 10, 3, 50):
+        queue.extend(count)
+        assert queue.limit > queue.max_offset
+        assert queue.limit <= (queue.max_offset // 50 + 1) * 50
+        before = queue.max_offset
+        while queue.max_offset < queue.limit and queue.max_offset - before < count:
+            at = queue.max_offset
+            queue.put(at, at * 100, 100, at * 7)
+    assert queue.max_offset > taken + 10
+    assert [queue.entry(at)[0] for at in range(taken, queue.max_offset)] == [
+        at * 100 for at in range(taken, queue.max_offset)
+    ]
+    queue.write_out()
+    again = queue_in(tmp_path)
+    again.load(0, stopped=False)
+    assert again.max_offset == queue.max_offset
+    assert again.entry(again.max_offset - 1) == queue.entry(again.max_offset - 1)
+
+
 def test_changes_are_noticed_once_until_settled(tmp_path: Path) -> None:
     """The first append after a round puts the queue on the list, and is in memory alone."""
     files, changes = Files(), list[ConsumeQueue]()
