@@ -12,8 +12,8 @@ from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.pull_frames import pull_frame, pull_template
 from aerobee.client.pulls.raw import PullStatus, RawPull, read_reply
-from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.pulls.steady import SteadyPulls
+from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.pulls.trouble import consuming_from, pulling
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import PullSettings
