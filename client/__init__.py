@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         InvalidUse,
         RouteMissing,
         SendFailed,
+        SendQueueFull,
         TransactionNotBegun,
         Unavailable,
     )
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     )
     from aerobee.client.requests.replying import is_request, reply_to
     from aerobee.client.requests.request_producer import RequestProducer
+    from aerobee.client.sending.fast import SendHandle
     from aerobee.client.sending.producer import Producer
     from aerobee.client.sending.selectors import QueueSelector, at_random, by_key
     from aerobee.client.settings import (
@@ -160,7 +162,9 @@ __all__ = [
     "RouteMissing",
     "SendContext",
     "SendFailed",
+    "SendHandle",
     "SendHook",
+    "SendQueueFull",
     "SendResult",
     "SendStatus",
     "StatisticSample",
@@ -193,6 +197,7 @@ _HOMES: Final = {
         "InvalidUse",
         "RouteMissing",
         "SendFailed",
+        "SendQueueFull",
         "TransactionNotBegun",
         "Unavailable",
     ),
@@ -248,6 +253,7 @@ _HOMES: Final = {
     ),
     "aerobee.client.requests.replying": ("is_request", "reply_to"),
     "aerobee.client.requests.request_producer": ("RequestProducer",),
+    "aerobee.client.sending.fast": ("SendHandle",),
     "aerobee.client.sending.producer": ("Producer",),
     "aerobee.client.sending.selectors": ("QueueSelector", "at_random", "by_key"),
     "aerobee.client.settings": (

@@ -8,6 +8,7 @@ ClientError               every error of a client; the same class as AerobeeErro
 ├── BadBody               a received body is not what it was read as (a ValueError as well)
 ├── RouteMissing          no broker serves the topic (for sending, or at all): create it, or wait
 ├── BrokerRefused         a broker or nameserver answered with an error code: see `code`
+├── SendQueueFull         nothing more is sent soon: await `Producer.room`
 ├── SendFailed            every attempt of a send failed; the last reason is `__cause__`
 ├── TransactionNotBegun   the half message is not kept safely: it is rolled back
 ├── NoReply               a request was stored, and no reply came in time
@@ -36,6 +37,7 @@ __all__ = [
     "InvalidUse",
     "RouteMissing",
     "SendFailed",
+    "SendQueueFull",
     "TransactionNotBegun",
     "Unavailable",
 ]
@@ -172,6 +174,22 @@ class SendFailed(ClientError):
         )
         self.topic = topic
         self.brokers = brokers
+
+
+class SendQueueFull(ClientError):
+    """A producer holds as many bytes without an outcome as it may: nothing was taken.
+
+    `await producer.room()` before the next message; ProducerSettings.send_soon_bytes_max is the
+    limit. `messages` and `held_bytes` say how much it is.
+    """
+
+    def __init__(self, messages: int, held_bytes: int) -> None:
+        super().__init__(
+            f"{messages} messages with {held_bytes} bytes have no outcome yet: `await"
+            " producer.room()` before the next one, or raise ProducerSettings.send_soon_bytes_max"
+        )
+        self.messages = messages
+        self.held_bytes = held_bytes
 
 
 class TransactionNotBegun(ClientError):

@@ -95,9 +95,11 @@ class ProducerSettings:
     delay_level_max: int = 18  # of the brokers' messageDelayLevel; they take more for the last one
     create_topic_key: str = AUTO_CREATE_TOPIC  # the topic whose brokers create unknown ones
     default_topic_queues: int = 4  # queues of a topic that a send creates
+    send_soon_bytes_max: int = 64 * 1024 * 1024  # of messages without an outcome, of send_soon
     latency: LatencySettings = field(default_factory=LatencySettings)
 
     def __post_init__(self) -> None:
+        _check_range("send_soon_bytes_max", self.send_soon_bytes_max, 2**62)
         if self.compression not in CODECS:
             raise InvalidSetting(
                 f"compression={self.compression!r}: allowed are {', '.join(CODECS)}"

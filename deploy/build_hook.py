@@ -17,6 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 COMPILED: Final = (
     "broker/compiled/plain_sends.pyx",
     "broker/compiled/record_runs.pyx",
+    "client/compiled/lane.pyx",
     "client/compiled/records.pyx",
     "spark/compiled/record_loops.pyx",
     "storage/compiled/index_slices.pyx",

@@ -63,8 +63,8 @@ _opaques = itertools.count(1)
 
 
 def next_opaque() -> int:
-    """Return a request number that fits an int32 and comes again after two billion calls."""
-    return next(_opaques) & 0x7FFF_FFFF
+    """Return a request number that comes again after a billion calls; above are those of lanes."""
+    return next(_opaques) & 0x3FFF_FFFF
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):

@@ -1,20 +1,36 @@
 """A connection as a client has it: one that mostly gets acknowledgements."""
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.command import FLAG_RESPONSE
+from aerobee.remoting.command import FLAG_RESPONSE, Command
 from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
 from aerobee.remoting.headers.acks import decode_ack
 from aerobee.remoting.message.layout import FRAME_FIELDS
-from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.reading import ALL_SERVED, Served
 
 HEADER_BYTES_MAX: Final = 4096  # of an acknowledgement that is not looked at in full
 
 unpack_words: Final = FRAME_FIELDS.run().unpack_from
+
+
+class SendLane(Protocol):
+    """What a connection asks of the single sends on it; see sending/lanes.py."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many messages the broker has not answered."""
+
+    def feed(self, data: bytes, at: int) -> int:
+        """Settle what plain acknowledgements answer; return where the first other frame begins."""
+
+    def answer(self, command: Command) -> bool:
+        """Take a reply that is not a plain acknowledgement; False where nobody waits for it."""
 
 
 class Channel(Connection):
@@ -24,15 +40,44 @@ class Channel(Connection):
     is anything else, or looks unusual, is left to `Connection.serve`, as all that is behind it.
     """
 
-    __slots__ = ()
+    __slots__ = ("lane",)
 
     reads_while_unsent: ClassVar[bool] = True
     """The broker may wait for us to take its replies; both waiting for each other would be the end.
     """
 
+    def __init__(
+        self, handler: Handler, limits: NetLimits | None = None, budget: Budget | None = None
+    ) -> None:
+        super().__init__(handler, limits, budget)
+        self.lane: SendLane | None = None
+
+    @property
+    def calls_waiting(self) -> int:
+        """How many calls and single sends wait for their reply."""
+        waiting = len(self._calls.waiting)
+        return waiting if self.lane is None else waiting + self.lane.unanswered
+
+    def dispatch(self, command: Command) -> None:
+        """Hand a reply to the send that waits for it, anything else on."""
+        lane = self.lane
+        if lane is None or not command.is_response or not lane.answer(command):
+            super().dispatch(command)
+
     def serve(self, data: bytes, read_bytes: int) -> Served:
         """Resolve sends as long as acknowledgements stand at the start of `data`."""
         at, end_of_data = 0, len(data)
+        lane = self.lane
+        while at < end_of_data:
+            begun = at if lane is None else lane.feed(data, at)
+            at = self._resolve(data, begun)
+            if at == begun or lane is None:
+                break
+        return super().serve(data[at:], read_bytes) if at < end_of_data else ALL_SERVED
+
+    def _resolve(self, data: bytes, at: int) -> int:
+        """Resolve brief calls; return where the first other frame begins."""
+        end_of_data = len(data)
         answer = self._calls.answer_briefly
         while end_of_data - at > WORDS_BYTES:
             length, size = unpack_words(data, at)  # without a body, and with the codec byte of JSON
@@ -48,4 +93,4 @@ class Channel(Connection):
             if not answer(ack.opaque, ack):
                 break
             at = end
-        return super().serve(data[at:], read_bytes) if at < end_of_data else ALL_SERVED
+        return at

@@ -38,6 +38,14 @@ class Pauses:
         return monotonic() < self._deadline_s
 
 
+class FirstAttempt(NamedTuple):
+    """One that has failed already, in the plain way: where, why, and when the send began."""
+
+    queue: MessageQueue
+    error: AerobeeError
+    began_s: float  # of time.monotonic
+
+
 class AttemptLimits(NamedTuple):
     """How often, and until when, one send is tried."""
 

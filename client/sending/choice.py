@@ -47,8 +47,7 @@ class QueueChoice:
 
         Raises InvalidUse for two of them, and for what is no queue of the topic.
         """
-        if (queue is not None) + (key is not None) + (selector is not None) > 1:
-            raise InvalidUse("give one of queue, key and selector")
+        check_choice(queue, key, selector)
         if queue is not None:
             if not isinstance(queue, MessageQueue):
                 raise wrong_argument("queue", "a MessageQueue, of fetch_queues", queue)
@@ -68,3 +67,9 @@ class QueueChoice:
         if chosen not in route.write_queues:
             raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")
         return chosen
+
+
+def check_choice(queue: object, key: object, selector: object) -> None:
+    """Raise InvalidUse where a queue is chosen in two ways."""
+    if (queue is not None) + (key is not None) + (selector is not None) > 1:
+        raise InvalidUse("give one of queue, key and selector")

@@ -1,5 +1,6 @@
 """Requests to send as bytes: headers made ready once for each queue, filled in for each message."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ HEADER: Final = (
     '"j":"0","k":"false","m":"%(batch)s","n":%(broker)s},"flag":%(oneway)s,'
     '"language":"%(language)s","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%(version)d}'
 )
+_VALUES: Final = re.compile(rb"%[bd]")
 TEMPLATES_KEPT: Final = 65_536  # one for each queue
 
 encode_json: Final = msgspec.json.Encoder().encode
@@ -52,6 +54,18 @@ class SendHeaders:
         header = template % (outgoing.born_ms, encode_json(outgoing.properties), opaque)
         size, body = len(header), outgoing.body
         return b"".join((pack_words(4 + size + len(body), size), header, body))
+
+    def frame_of(self, outgoing: Outgoing, queue: MessageQueue, opaque: int) -> bytes:
+        """Write the request that sends one message, as `frame` does."""
+        return self.frame(outgoing, queue, opaque)
+
+    def parts(self, queue: MessageQueue) -> tuple[bytes, bytes, bytes, bytes]:
+        """Return what stands before, between and behind the values of a plain send's header.
+
+        They are its time, its properties and its opaque.
+        """
+        before, between, more, behind = _VALUES.split(self._template(queue))
+        return before, between, more, behind
 
     def _template(
         self,

@@ -8,6 +8,7 @@ import msgspec
 from aerobee.client.errors import BrokerRefused, InvalidMessage
 from aerobee.client.message import Message, MessageQueue, SendResult, SendStatus
 from aerobee.client.sending.due import waits_by
+from aerobee.client.sending.handles import Handle
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode, ResponseCode, SysFlag
@@ -57,6 +58,10 @@ class Packer:
         self._group = group
         self._settings = settings
         self._ids = UniqueIds()
+
+    def next_id(self) -> str:
+        """Return the id of one more message."""
+        return self._ids.next()
 
     def pack(
         self, message: Message, message_id: str | None = None, *, half: bool = False
@@ -154,6 +159,29 @@ class Packer:
             "m": "true" if outgoing.code == BATCH else "false",
             "n": queue.broker_name,
         }
+
+
+def outgoing_of(handle: Handle) -> Outgoing:
+    """Return the request of a message that is in a lane, as a `Packer` would have made it.
+
+    One whose turn has not come has an empty id.
+    """
+    body, tags, keys, more, message_id = handle._parts()
+    if isinstance(more, Outgoing):
+        return more
+    queue = handle.queue
+    assert queue is not None
+    assert body is not None
+    properties = (
+        msgspec.json.decode(b'"%b"' % more, type=str) if type(more) is bytes else more or ""
+    )
+    properties += f"UNIQ_KEY\x01{message_id}\x02"
+    if keys:
+        properties += f"KEYS\x01{keys}\x02"
+    if tags:
+        properties += f"TAGS\x01{tags}\x02"
+    now_ms = wall_clock_ms()
+    return Outgoing(SINGLE, queue.topic, body, properties, message_id, now_ms, is_plain=True)
 
 
 def read_reply(

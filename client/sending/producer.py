@@ -27,10 +27,11 @@ from aerobee.client.sending.choice import QueueChoice
 from aerobee.client.sending.due import due
 from aerobee.client.sending.frames import SendHeaders
 from aerobee.client.sending.outgoing import Outgoing, Packer, read_reply
-from aerobee.client.sending.queue_finder import QueueFinder
 from aerobee.client.sending.recalls import read_handle, recall
 from aerobee.client.sending.retries import surely_not_stored, worth_retrying
 from aerobee.client.sending.selectors import QueueSelector
+from aerobee.client.sending.soon import SoonSends
+from aerobee.client.sending.soon_producer import SoonProducer
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import next_opaque
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 DEFAULT_GROUP: Final = "DEFAULT_PRODUCER"
 
 
-class Producer(QueueFinder):
+class Producer(SoonProducer):
     """Sends messages to the brokers of their topics (DefaultMQProducer.java).
 
         async with Producer("orders-producers", namesrv="127.0.0.1:9876") as producer:
@@ -99,6 +100,7 @@ class Producer(QueueFinder):
             go_on()
             if self._client.enable_trace:
                 self._begin_trace()
+            self._sends = SoonSends(self._doors(instance))
             self._listed = True
             await self._join(instance)
             if (tolerance := self._choice.tolerance) is not None:
@@ -109,13 +111,23 @@ class Producer(QueueFinder):
         await instance.add_producer(self.group)
 
     async def close(self) -> None:
-        """Say good-bye to the brokers; sends that still wait for a reply may fail."""
-        await self._close_once(self._leave)
+        """Say good-bye to the brokers; sends that still wait for a reply may fail.
+
+        What `send_soon` has taken gets its outcome first, within the time of its send.
+        """
+        try:
+            if self._sends is not None and not self._leaving:
+                await self._sends.finish()
+        finally:
+            await self._close_once(self._leave)
 
     async def _leave(self, instance: ClientInstance) -> None:
         listed, self._listed = self._listed, False
+        sends, self._sends = self._sends, None
         async with contextlib.AsyncExitStack() as last:  # each of them, whatever the others raise
             last.push_async_callback(return_instance, instance)
+            if sends is not None:
+                last.push_async_callback(sends.end)
             if self._trace is not None:
                 last.push_async_callback(self._trace.close)
             if (tolerance := self._choice.tolerance) is not None:
@@ -164,12 +176,22 @@ class Producer(QueueFinder):
         Unavailable where no nameserver tells the route or the chosen queue's broker does not
         answer, SendFailed when the attempts or the time are used up.
         """
-        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         if deliver_at is not None or delay is not None:
+            check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
             message = due(message, deliver_at, delay)
+        if (sends := self._sends) is not None and (
+            handle := sends.sender.begin(message, queue, key, selector, timeout_ms, False)
+        ):
+            try:
+                return await handle
+            except AerobeeError as error:
+                return await self._send_again(message, handle, error)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         deadline_s = self._deadline_s(timeout_ms)
         route = self._known_route(message.topic) or await self._route(message.topic, deadline_s)
         outgoing = self._packer.pack(message)
+        if sends is not None:
+            sends.learn(route)
         if queue is None and key is None and selector is None:
             tries_max, queues = 1 + self.settings.retries_max, route.write_queues
             return await self._deliver([message], outgoing, queues, tries_max, deadline_s)
@@ -283,15 +305,15 @@ class Producer(QueueFinder):
         tries_max: int,
         deadline_s: float,
         again: Callable[[Exception], bool] = worth_retrying,
+        attempts: Attempts | None = None,
     ) -> SendResult:
         """Try up to `tries_max` queues, each time of another broker if there is one.
 
-        `again` tells which failure is worth that. Every message passes here: where a connection is
-        open only the reply is awaited. (DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl)
+        `again` tells which failure is worth that, `attempts` are those of a send that has failed in
+        the plain way. (DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl)
         """
         turns, tolerance = self._choice.turns[outgoing.topic], self._choice.tolerance
         enough = again is surely_not_stored or not self.settings.retry_other_broker_when_not_stored
-        attempts: Attempts | None = None  # of a send that has failed once
         result: SendResult | None = None
         began_s = now_s = monotonic()
         while True:

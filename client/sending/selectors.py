@@ -13,18 +13,18 @@ QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 class RoundRobin:
     """Takes the queues of a topic in turn, from a random start (ThreadLocalIndex.java)."""
 
-    __slots__ = ("_next",)
+    __slots__ = ("turn",)
 
     def __init__(self, start: int | None = None) -> None:
-        self._next = random.randrange(1 << 30) if start is None else start
+        self.turn = random.randrange(1 << 30) if start is None else start
 
     def pick(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
         """Return the next queue; of another broker than `avoid_broker` where there is one."""
-        self._next += 1
-        first = queue = queues[self._next % len(queues)]
+        self.turn += 1
+        first = queue = queues[self.turn % len(queues)]
         while queue.broker_name == avoid_broker:
-            self._next += 1
-            queue = queues[self._next % len(queues)]
+            self.turn += 1
+            queue = queues[self.turn % len(queues)]
             if queue is first:
                 break
         return queue
@@ -34,8 +34,8 @@ class RoundRobin:
     ) -> MessageQueue | None:
         """Return the next queue that is wanted; None where none of them is."""
         for _ in queues:
-            self._next += 1
-            queue = queues[self._next % len(queues)]
+            self.turn += 1
+            queue = queues[self.turn % len(queues)]
             if wanted(queue):
                 return queue
         return None

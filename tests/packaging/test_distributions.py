@@ -23,6 +23,7 @@ SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 COMPILED = {
     "aerobee.broker.compiled.plain_sends": f"aerobee/broker/compiled/plain_sends{SUFFIX}",
     "aerobee.broker.compiled.record_runs": f"aerobee/broker/compiled/record_runs{SUFFIX}",
+    "aerobee.client.compiled.lane": f"aerobee/client/compiled/lane{SUFFIX}",
     "aerobee.spark.compiled.record_loops": f"aerobee/spark/compiled/record_loops{SUFFIX}",
     "aerobee.storage.compiled.index_slices": f"aerobee/storage/compiled/index_slices{SUFFIX}",
 }

@@ -295,6 +295,7 @@ def poison(producer: Producer) -> None:
         return outgoing
 
     packer.pack = poisoned  # type: ignore[method-assign]
+    producer._sends = None  # which would pack by itself
 
 
 async def unless_killed(life: Coroutine[Any, Any, None]) -> None:

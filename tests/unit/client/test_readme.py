@@ -30,13 +30,14 @@ async def test_the_examples_run(cluster: FakeCluster, tmp_path: Path) -> None:
     """In the order in which they stand; each does what its text says."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     programs = iter([each.replace("127.0.0.1:9876", cluster.namesrv) for each in examples])
-    assert len(examples) == 13
+    assert len(examples) == 14
 
     async def following() -> str:
         return await run(next(programs), tmp_path)
 
     assert re.fullmatch(r"SEND_OK \d \d\n", await following())
     assert await following() == "{'number': 7, 'cents': 4200} 4200\n"
+    assert await following() == "0 SEND_OK\n"
     assert await following() == "SEND_OK\n"
     reminders = [
         record.body
