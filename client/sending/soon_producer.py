@@ -53,8 +53,9 @@ class SoonProducer(QueueFinder):
             result = await handle  # or handle.done, handle.error, handle.add_done_callback(...)
 
         Messages of one turn of the loop leave in one write. Each gets its outcome, with the retries
-        of `send`, within `timeout_ms` from this call. Messages whose queue was chosen reach it in
-        the order of these calls; one that fails is left out, not tried again.
+        of `send`, within `timeout_ms` from this call. Messages whose queue was chosen are
+        written in the order of these calls, and Aerobee's broker stores them so (RocketMQ's serves
+        a connection by several threads); one that fails is left out, not tried again.
 
         Nothing is taken while messages of `ProducerSettings.send_soon_bytes_max` bytes (64 MiB)
         have no outcome yet: SendQueueFull. A loop that never awaits gets no outcomes either: look

@@ -236,3 +236,51 @@ async def test_a_start_that_may_fail_waits_for_an_answer(namesrv: str) -> None:
     await consumer.start(timeout_ms=SECONDS_MAX * 1_000)
     assert repr(consumer).startswith(f"<PushConsumer {topic!r}: started, ")
     await consumer.close()
+
+
+async def test_what_is_sent_soon_is_stored_once_each(
+    namesrv: str, request: pytest.FixtureRequest
+) -> None:
+    """Every handle has a result, a place each, those of a key in one queue; large ones are packed.
+
+    Ours keeps the order of a key, too; RocketMQ's broker serves one connection by several threads.
+    """
+    topic, count = new_topic(), 3_000
+    bodies = [
+        b"%06d" % number + (b"z" * 6_000 if number % 50 == 0 else b"") for number in range(count)
+    ]
+    # a cold RocketMQ refuses what has waited for 200 ms: some hundred are out at a time
+    settings = ProducerSettings(send_soon_bytes_max=16 * 1024, send_timeout_ms=30_000)
+    async with Producer("own-producers", namesrv=namesrv, settings=settings) as producer:
+        for _ in range(200):
+            await producer.send(Message(topic, b"warm"))
+        handles = []
+        for number, body in enumerate(bodies):
+            if producer.full:
+                await producer.room()
+            message = Message(
+                topic, body, tags="a", keys=f"k{number}", properties={"colour": "red"}
+            )
+            handles.append(producer.send_soon(message, key=number % 4))
+        await producer.flush()
+        results = [handle.result() for handle in handles]
+        awaited = await asyncio.gather(
+            *(producer.send(Message(topic, b"awaited")) for _ in range(64))
+        )
+    places = {(result.queue, result.queue_offset) for result in (*results, *awaited)}
+    assert len(places) == count + 64
+    assert len({result.offset_message_id for result in results}) == count
+    for key in range(4):
+        assert len({each.queue for each in results[key::4]}) == 1
+        offsets = [each.queue_offset for each in results[key::4]]
+        assert offsets == sorted(offsets) or "rocketmq" in request.node.name
+    got = Counter[bytes]()
+
+    async def handle_one(message: ReceivedMessage) -> None:
+        got[message.body] += message.body != b"warm"
+
+    consumer = PushConsumer(topic, namesrv=namesrv, consume_from=ConsumeFrom.FIRST)
+    consumer.subscribe(topic, handle_one)
+    async with consumer:
+        await until(lambda: got.total() >= count + 64, SECONDS_MAX)
+    assert got == Counter([*bodies, *[b"awaited"] * 64])
