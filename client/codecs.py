@@ -1,13 +1,10 @@
 """Bodies as values: JSON and MessagePack of plain data, msgspec's structs and pydantic's models."""
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from aerobee.client.errors import BadBody, InvalidMessage
-
-if TYPE_CHECKING:
-    from aerobee.client.message import MessageQueue
 
 T = TypeVar("T")
 
@@ -92,38 +89,12 @@ JSON: Final = JsonCodec()
 MSGPACK: Final = MsgpackCodec()
 
 
-class Decodable:
-    """A message whose body can be read as a value."""
-
-    __slots__ = ()
-
-    body: bytes
-    queue: "MessageQueue"
-    queue_offset: int
-
-    @overload
-    def decode(self, kind: type[T], codec: BodyCodec = JSON) -> T: ...
-    @overload
-    def decode(self, kind: Any = Any, codec: BodyCodec = JSON) -> Any: ...
-    def decode(self, kind: Any = Any, codec: BodyCodec = JSON) -> Any:
-        """Return the value of the body: JSON, unless another codec is given.
-
-            order = message.decode(Order)  # a msgspec.Struct, dataclass or pydantic model
-            anything = message.decode()    # dicts, lists, texts, numbers
-
-        Raises BadBody, a ClientError and a ValueError, for what is no `kind`; a handler that lets
-        it pass gets the message again, at last as a dead letter.
-        """
-        try:
-            return codec.decode(self.body, kind)
-        except _UNREADABLE as error:
-            topic, broker, queue_id = self.queue
-            place = f"{self.queue_offset} of {topic}, queue {queue_id} of {broker}"
-            raise BadBody(getattr(kind, "__name__", str(kind)), place, error) from error
-
-    def json(self) -> Any:
-        """Return the JSON of the body as dicts, lists, texts and numbers; raises BadBody."""
-        return self.decode()
+def decoded(codec: BodyCodec, body: bytes, kind: Any, place: str) -> Any:
+    """Return the value of a body of the message at `place`; raises BadBody where it is none."""
+    try:
+        return codec.decode(body, kind)
+    except _UNREADABLE as error:
+        raise BadBody(getattr(kind, "__name__", str(kind)), place, error) from error
 
 
 def _dump(value: Any) -> object:

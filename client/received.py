@@ -1,8 +1,8 @@
 """Messages as a consumer gets them; properties are parsed when somebody asks for one."""
 
-from typing import Final
+from typing import Any, Final, TypeVar, overload
 
-from aerobee.client.codecs import Decodable
+from aerobee.client.codecs import JSON, BodyCodec, decoded
 from aerobee.client.compiled.choice import MessageDamage, MessageFields, light
 from aerobee.client.message import joined_keys
 from aerobee.remoting.message.message_id import offset_message_id
@@ -20,9 +20,11 @@ BODY_BYTES_MAX: Final = 64 * 1024 * 1024  # a compressed body may not grow beyon
 UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of one pull, and one more body
 BODY_BYTES_SHOWN: Final = 64  # by `repr`
 
+T = TypeVar("T")
+
 
 @light
-class ReceivedMessage(MessageFields, Decodable):
+class ReceivedMessage(MessageFields):
     """A message that was fetched from a queue (MessageExt.java).
 
         print(message.topic, message.tags, message.keys, message.body)
@@ -52,6 +54,27 @@ class ReceivedMessage(MessageFields, Decodable):
             f" message_id={self.message_id if known else None!r}, queue={queue!r},"
             f" queue_offset={self.queue_offset}{again}{damage}, body={body})"
         )
+
+    @overload
+    def decode(self, kind: type[T], codec: BodyCodec = JSON) -> T: ...
+    @overload
+    def decode(self, kind: Any = Any, codec: BodyCodec = JSON) -> Any: ...
+    def decode(self, kind: Any = Any, codec: BodyCodec = JSON) -> Any:
+        """Return the value of the body: JSON, unless another codec is given.
+
+            order = message.decode(Order)  # a msgspec.Struct, dataclass or pydantic model
+            anything = message.decode()    # dicts, lists, texts, numbers
+
+        Raises BadBody, a ClientError and a ValueError, for what is no `kind`; a handler that lets
+        it pass gets the message again, at last as a dead letter.
+        """
+        topic, broker, queue_id = self.queue
+        place = f"{self.queue_offset} of {topic}, queue {queue_id} of {broker}"
+        return decoded(codec, self.body, kind, place)
+
+    def json(self) -> Any:
+        """Return the JSON of the body as dicts, lists, texts and numbers; raises BadBody."""
+        return self.decode()
 
     @property
     def properties(self) -> dict[str, str]:
