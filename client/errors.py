@@ -179,8 +179,12 @@ class SendFailed(ClientError):
 class SendQueueFull(ClientError):
     """A producer holds as many bytes without an outcome as it may: nothing was taken.
 
-    `await producer.room()` before the next message; ProducerSettings.send_soon_bytes_max is the
-    limit. `messages` and `held_bytes` say how much it is.
+        except SendQueueFull as error:
+            print(error.messages, "messages have no outcome yet, of", error.held_bytes, "bytes")
+            await producer.room()  # and send it again
+
+    ProducerSettings.send_soon_bytes_max is the limit; `producer.full` says beforehand that it is
+    reached.
     """
 
     def __init__(self, messages: int, held_bytes: int) -> None:

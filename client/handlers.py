@@ -70,7 +70,8 @@ _LATER = Later()
 class InvalidHandler(InvalidUse, TypeError):
     """What `subscribe` was given cannot be called with a message, or would never run.
 
-        consumer.subscribe("orders", lambda: None)  # InvalidHandler: it takes no message
+        except InvalidHandler as error:
+            print("correct the program:", error)
 
     Nothing is subscribed then.
     """

@@ -175,7 +175,7 @@ async def test_pulling_goes_on_after_any_error(
     cluster.create("t", 1)
     left = [3]
     owner: type = Puller if what == "pull" else FetchedMessages
-    name = "pull" if what == "pull" else "add"
+    name = "begin" if what == "pull" else "add"
     sound = getattr(owner, name)
 
     def broken(*arguments: object, **named: object) -> object:

@@ -67,5 +67,5 @@ async def test_who_does_not_start_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(InvalidUse, match="not today"):
         async with lifespan(producer, Broken())(None):
             raise AssertionError("no request before the start")
-    with pytest.raises(InvalidUse, match="not started"):
+    with pytest.raises(InvalidUse, match="is closed"):
         await producer.send(Message("orders", b"x"))

@@ -19,6 +19,7 @@ from aerobee.client import (
     PushSettings,
     Strategy,
 )
+from aerobee.client.cluster import outages
 from aerobee.remoting import bodies
 from aerobee.remoting.bodies import decode_body, encode_body
 from aerobee.remoting.bodies.assignment import (
@@ -170,9 +171,10 @@ async def test_an_error_in_a_strategy_changes_nothing(
 
 
 async def test_nobody_to_share_with_changes_nothing(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither an empty list of members nor a topic without readable queues."""
+    monkeypatch.setattr(outages, "TOLD_EVERY_S", 0)  # each of them
     cluster.create("t", 1)
     async with member(cluster, Seen()) as only:
         await until(lambda: len(only.queues()) == 2)
@@ -297,7 +299,7 @@ async def test_queues_to_be_popped_are_not_pulled(
     for broker in cluster.brokers:
         script = broker.script[RequestCode.QUERY_ASSIGNMENT]
         script.append(lambda *_: Reply(code=ResponseCode.SYSTEM_ERROR, remark="no"))
-        script.append(lambda *_: Reply(body=b"{}"))
+        script.extend([lambda *_: Reply(body=b"{}")] * 4)  # the retry topic asks, too
         script.extend([lambda *_: Reply(body=encode_body(pop))] * 100)
     async with member(cluster, Seen(), client_rebalance=False) as only:
         await until(lambda: "set the message request mode to PULL" in caplog.text)
