@@ -11,9 +11,17 @@ cdef class Origin:
     cdef bytes store_host
 
 
+cdef inline Origin known(Origin origin):
+    """Return it; raises AttributeError for a message that was made past its constructor."""
+    if origin is None:
+        raise AttributeError("a message without its fields: its constructor was not called")
+    return origin
+
+
 cdef Origin changed(Origin origin):
-    """Return a copy, for one message alone."""
+    """Return a copy, for one message alone; raises AttributeError where nothing is known yet."""
     cdef Origin other = Origin.__new__(Origin)
+    origin = known(origin)
     other.queue, other.bounds = origin.queue, origin.bounds
     other.born_host, other.store_host = origin.born_host, origin.store_host
     return other
@@ -116,7 +124,7 @@ cdef class MessageFields:
 
     @property
     def queue(self):
-        return self.origin.queue
+        return known(self.origin).queue
 
     @queue.setter
     def queue(self, queue):
@@ -125,7 +133,7 @@ cdef class MessageFields:
 
     @property
     def bounds(self):
-        return self.origin.bounds
+        return known(self.origin).bounds
 
     @bounds.setter
     def bounds(self, bounds):
@@ -134,7 +142,7 @@ cdef class MessageFields:
 
     @property
     def raw_born_host(self):
-        return self.origin.born_host
+        return known(self.origin).born_host
 
     @raw_born_host.setter
     def raw_born_host(self, bytes host not None):
@@ -143,7 +151,7 @@ cdef class MessageFields:
 
     @property
     def raw_store_host(self):
-        return self.origin.store_host
+        return known(self.origin).store_host
 
     @raw_store_host.setter
     def raw_store_host(self, bytes host not None):

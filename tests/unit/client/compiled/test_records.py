@@ -241,6 +241,15 @@ def test_messages_are_themselves_and_can_be_copied(kind: Any) -> None:
     assert not gc.is_tracked(made)
 
 
+def test_a_message_past_its_constructor_ends_no_process(kind: Any) -> None:
+    """An error tells that its fields are not there; a struct of msgspec is not even made."""
+    for name in ("queue", "raw_born_host", "raw_store_host"):
+        with pytest.raises((AttributeError, TypeError)):
+            getattr(kind.__new__(kind), name)
+    with pytest.raises((AttributeError, TypeError)):
+        pickle.dumps(kind.__new__(kind))
+
+
 PAIRS = st.lists(
     st.sampled_from(
         [b"TAGS", b"TAG", b"ATAGS", b"\x01", b"\x02", b"\x02TAGS\x01", b"a", b"\xff", b"e\xcc"]
