@@ -166,7 +166,8 @@ class ConsumeHook:
 class FilterContext:
     """What one pull brought, the subscription applied (FilterMessageContext.java).
 
-    A hook takes out of `messages` what shall not be handled: it counts as consumed.
+    A hook takes out of `messages` what shall not be handled: it counts as consumed. Their order is
+    that of the queue, whatever a hook makes of it; what the pull has not brought is left out.
     """
 
     group: str
@@ -204,10 +205,11 @@ class Hooks:
         self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]
     ) -> list[ReceivedMessage]:
         """Return what the filter hooks leave of a pull's messages."""
-        context = FilterContext(group, queue, messages)
+        context = FilterContext(group, queue, messages.copy())
         for hook in self.filter:
             _guarded(hook.filter, context)
-        return context.messages
+        left = {message.queue_offset: message for message in context.messages}
+        return [left[each.queue_offset] for each in messages if each.queue_offset in left]
 
     def handed_out(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]) -> None:
         """Call the hooks around messages that their consumer gave to its user."""

@@ -1,6 +1,7 @@
 """Hooks see each call of a handler and each pull; what they raise harms nobody."""
 
 import asyncio
+import copy
 
 import pytest
 from support.consumers import Seen, fill
@@ -124,3 +125,47 @@ async def test_what_a_filter_hook_takes_out_counts_as_consumed(cluster: FakeClus
         await until(lambda: len(seen.messages) == 5)
     assert [message.queue_offset for message in seen.messages] == [1, 3, 5, 7, 9]
     assert cluster.brokers[0].committed["g", "t", 0] == 11
+
+
+class Unruly(FilterHook):
+    """Makes a mess of what came: another order, one twice, one that is not of this pull."""
+
+    def __init__(self) -> None:
+        self.strange: ReceivedMessage | None = None
+
+    def filter(self, context: FilterContext) -> None:
+        """Mix, and leave out the third."""
+        messages = context.messages
+        if self.strange is None:
+            self.strange = copy.copy(messages[0])
+            self.strange.queue_offset = 1000
+        messages.append(messages[1])
+        del messages[2]
+        messages.append(self.strange)
+        messages.reverse()
+
+
+async def test_a_filter_hook_moves_no_offset(cluster: FakeCluster) -> None:
+    """Whatever order it leaves: nothing is committed ahead of what is handled."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    fill(cluster, "t", 8)
+    gate, seen = asyncio.Event(), Seen()
+
+    async def handle(message: ReceivedMessage) -> None:
+        if message.queue_offset == 0:
+            await gate.wait()
+        await seen.handle(message)
+
+    member = PushConsumer(
+        "g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST, hooks=[Unruly()]
+    )
+    member.subscribe("t", handle)
+    async with member:
+        await until(lambda: len(seen.messages) == 6)
+        queues = member.statistics().queues.items()
+        assert [each.oldest_offset for queue, each in queues if queue.topic == "t"] == [0]
+        gate.set()
+        await until(lambda: len(seen.messages) == 7)
+    assert [message.queue_offset for message in seen.messages] == [1, 3, 4, 5, 6, 7, 0]
+    assert cluster.brokers[0].committed["g", "t", 0] == 8
