@@ -25,6 +25,7 @@ from aerobee.client.push.handling import HandlerStatistics, HandlingTerms
 from aerobee.client.push.orderly import OrderlyPool
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -232,13 +233,32 @@ class Consumption:
         self._unreadable.take(process, messages)
 
     async def correct(self, queue: MessageQueue, offset: int) -> None:
-        """Go on from where the broker says: store that offset, drop the queue, take it again."""
+        """Go on from where the broker says: store that offset, drop the queue, take it again.
+
+        What was fetched and is not done is not passed: where it has expired in the broker it is
+        handled all the same; where the log is shorter than it was, what is left of it comes again.
+        """
         self._pulling.pop(queue, None)  # that is the caller, which must not be cancelled
         process = self.ownership.queues.get(queue)
         if process is not None:
-            process.correct(offset)
+            asked = process.next_offset
+            expired = asked < offset and process.count and await self._expired(queue, asked)
+            if self.ownership.queues.get(queue) is not process:
+                return  # lost meanwhile
+            if expired:
+                process.skip_to(offset)
+                self._pull(queue, process)
+                return
+            process.correct(offset if asked < offset else min(offset, process.committable))
             await self.ownership.drop(queue)
         self._instance.rebalance_soon()
+
+    async def _expired(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether the broker has deleted the message there; False where it does not say."""
+        try:
+            return offset < await self._offsets.oldest(queue)
+        except AerobeeError:
+            return False
 
     async def _not_subscribed(self, message: ReceivedMessage) -> Later:
         """Give back a message that failed once, and whose topic is subscribed here no more."""

@@ -37,6 +37,54 @@ async def test_a_moved_offset_is_followed(cluster: FakeCluster) -> None:
     assert broker.committed["g", "t", 0] == 1005
 
 
+async def _seen_behind(gate: asyncio.Event, seen: Seen, message: ReceivedMessage) -> None:
+    await gate.wait()
+    await seen.handle(message)
+
+
+async def test_what_is_left_of_a_shorter_log_comes_again(cluster: FakeCluster) -> None:
+    """A broker that lost its newest messages: those before, not handled yet, are not passed."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    broker = cluster.brokers[0]
+    fill(cluster, "t", 40)
+    gate, seen = asyncio.Event(), Seen()
+    async with consumer(cluster, lambda message: _seen_behind(gate, seen, message)) as member:
+        await until(lambda: member.statistics().handlers.waiting > 0 and _next(member) == 40)
+        del broker.log["t", 0][30:]
+        broker.store("t", 0, b"new")
+        await until(lambda: not member.queues())
+        gate.set()
+        await until(lambda: seen.bodies[b"new"] > 0)
+        await until(lambda: len(seen.bodies) == 31)
+    assert broker.committed["g", "t", 0] == 31
+
+
+async def test_what_was_fetched_before_it_expired_is_handled(cluster: FakeCluster) -> None:
+    """A slow handler: the broker deletes what was not fetched yet, and what was, too."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    broker = cluster.brokers[0]
+    fill(cluster, "t", 40)
+    gate, seen = asyncio.Event(), Seen()
+    async with consumer(cluster, lambda message: _seen_behind(gate, seen, message)) as member:
+        await until(lambda: member.statistics().handlers.waiting > 0 and _next(member) == 40)
+        broker.log["t", 0].clear()
+        broker.first_offset["t", 0] = 1000
+        broker.store("t", 0, b"new")
+        await until(lambda: _next(member) == 1001)
+        gate.set()
+        await until(lambda: len(seen.bodies) == 41)
+    assert set(seen.bodies.values()) == {1}
+    assert broker.committed["g", "t", 0] == 1001
+
+
+def _next(member: PushConsumer) -> int:
+    """From where a member pulls its only queue; -1 while it has none."""
+    queues = member.statistics().queues.values()
+    return max((each.next_offset for each in queues), default=-1)
+
+
 @pytest.mark.parametrize(
     ("consume_from", "timestamp_ms", "first"),
     [
