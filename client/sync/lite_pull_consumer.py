@@ -18,6 +18,7 @@ from aerobee.client.message import MessageQueue
 from aerobee.client.poll.fetched import TAKER
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer as AsyncConsumer
 from aerobee.client.pulls.process_queue import QueueStatistics
+from aerobee.client.pulls.samples import StatisticSample
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.settings import ClientSettings, LitePullSettings
 from aerobee.client.sync.calls import Note
@@ -282,6 +283,16 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
     def statistics(self) -> dict[MessageQueue, QueueStatistics]:
         """Return the state of each queue that is read."""
         return self._in_loop(self._inner.statistics)
+
+    def samples(self) -> list[StatisticSample]:
+        """Return the statistics as numbers with names and labels, as `PushConsumer.samples` does.
+
+            for sample in consumer.samples():
+                print(sample.name, sample.labels, sample.value)
+
+        Before the start, and after the close, nothing waits.
+        """
+        return self._in_loop(self._inner.samples)
 
     # --- within ---
 

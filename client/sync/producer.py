@@ -93,6 +93,7 @@ class Producer(BlockingClient[AsyncProducer]):
         timeout_ms: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        block: bool = True,
     ) -> SendHandle:
         """Begin to send one message and return a handle, whose `result` waits for the answer.
 
@@ -101,13 +102,14 @@ class Producer(BlockingClient[AsyncProducer]):
                 print(handle.result().queue_offset)
 
         A thousand messages, or 32 MiB of bodies, may be on their way; with more of them this waits
-        until one is answered. Arguments are those of `send`; a handle's `result` raises what that
-        does. Raises InvalidMessage and InvalidUse at once.
+        until one is answered, or raises SendQueueFull where it may not `block`. Arguments are those
+        of `send`; a handle's `result` raises what that does. Raises InvalidMessage and InvalidUse
+        at once.
         """
         check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         soon, size = self._soon, len(message.body)
-        thread = self._usable(waits=not soon.has_room(size))
-        ticket = soon.add(size)
+        thread = self._usable(waits=block and not soon.has_room(size))
+        ticket = soon.add(size, block)
         try:
             work = self._inner.send(
                 message, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms,
@@ -117,6 +119,20 @@ class Producer(BlockingClient[AsyncProducer]):
         except BaseException:
             soon.ended(ticket)
             raise
+
+    @property
+    def full(self) -> bool:
+        """Whether `send_soon` takes nothing more before others have their outcome."""
+        return not self._soon.has_room(1)
+
+    def room(self, timeout_ms: int | None = None) -> None:
+        """Wait until `send_soon` takes messages: at once unless the producer is `full`.
+
+        Raises TimeoutError where it is still full after `timeout_ms`.
+        """
+        self._usable()
+        if not self._soon.wait_for_room(None if timeout_ms is None else timeout_ms / 1000):
+            raise TimeoutError(f"there was no room within {timeout_ms} ms")
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Wait until everything that `send_soon` began has its answer, or its error.

@@ -11,6 +11,7 @@ from aerobee.client.group.strategies import Strategy
 from aerobee.client.handlers import Answer
 from aerobee.client.hooks import ConsumeHook, FilterHook
 from aerobee.client.message import MessageQueue
+from aerobee.client.pulls.samples import StatisticSample
 from aerobee.client.push.push_consumer import PushConsumer as AsyncConsumer
 from aerobee.client.push.push_consumer import PushStatistics
 from aerobee.client.received import ReceivedMessage
@@ -169,6 +170,16 @@ class PushConsumer(BlockingMember[AsyncConsumer]):
     def statistics(self) -> PushStatistics:
         """Return counters of the handlers, and the state of each owned queue and each topic."""
         return self._in_loop(self._inner.statistics)
+
+    def samples(self) -> list[StatisticSample]:
+        """Return the statistics as numbers with names and labels, for a metrics system.
+
+            for sample in consumer.samples():
+                print(sample.name, sample.labels, sample.value)
+
+        Counters are those since the start; before it the list is that of an idle consumer.
+        """
+        return self._in_loop(self._inner.samples)
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Have `callback(topic, all_queues, my_queues)` called when our share of a topic changed.

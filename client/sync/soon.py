@@ -2,9 +2,11 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from aerobee.client.errors import SendQueueFull
 from aerobee.client.message import SendResult
 from aerobee.client.sync.calls import Call
 
@@ -74,11 +76,13 @@ class SoonSends:
         self._bytes = 0
         self._waiting = 0  # threads
 
-    def add(self, size: int) -> object:
+    def add(self, size: int, block: bool) -> object:
         """Wait until there is room for a message of `size` bytes; return a ticket for it."""
         ticket = object()
         with self._changed:
             while not self.has_room(size):
+                if not block:
+                    raise SendQueueFull(len(self._sizes), self._bytes)
                 self._wait(None)
             self._sizes[ticket] = size
             self._bytes += size
@@ -96,11 +100,18 @@ class SoonSends:
         messages = len(self._sizes)
         return not messages or (messages < MESSAGES_MAX and self._bytes + size <= BYTES_MAX)
 
+    def wait_for_room(self, seconds: float | None) -> bool:
+        """Wait until one more message may come; False where none may after `seconds`."""
+        return self._wait_while(lambda: not self.has_room(1), seconds)
+
     def flush(self, seconds: float | None) -> bool:
         """Wait until nothing is on its way; False where something still is, after `seconds`."""
+        return self._wait_while(lambda: bool(self._sizes), seconds)
+
+    def _wait_while(self, busy: Callable[[], bool], seconds: float | None) -> bool:
         deadline_s = None if seconds is None else monotonic() + seconds
         with self._changed:
-            while self._sizes:
+            while busy():
                 left_s = None if deadline_s is None else deadline_s - monotonic()
                 if left_s is not None and left_s <= 0:
                     return False

@@ -29,6 +29,8 @@ OWN_NAMES: Final = {"BatchHandler", "MessageHandler", "SendHandle"}
 """Of another kind where threads wait for it, and not tasks."""
 OF_ITS_KIND: Final = {"self", "clients", "handler", "listener", "work"}
 """Parameters that are async there, or clients, and plain here."""
+MORE: Final = {"timeout_ms": None, "block": True}
+"""Parameters of what waits only here, and their defaults."""
 ATTRIBUTES: Final = {
     "Producer": {"group", "settings"},
     "TransactionProducer": {"group", "settings", "transactions"},
@@ -129,7 +131,7 @@ def _compare(where: str, theirs: Any, mine: Any) -> list[str]:
             told.append(f"{where}: {my} is not {their}")
     more = my_parameters[len(their_parameters) :]
     if len(their_parameters) > len(my_parameters) or any(
-        each.name != "timeout_ms" or each.default is not None for each in more
+        each.name not in MORE or each.default is not MORE[each.name] for each in more
     ):
         told.append(f"{where}: {len(my_parameters)} parameters, not {len(their_parameters)}")
     return told

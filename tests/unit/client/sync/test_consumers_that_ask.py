@@ -53,6 +53,7 @@ def test_polls_and_iteration(namesrv: str) -> None:
                 break
         assert queue in consumer.assignment()
         assert consumer.statistics()[queue]
+        assert "queue_messages" in {sample.name for sample in consumer.samples()}
     assert bodies == [b"%d" % at for at in range(61)]
     assert committed(namesrv, "polls", queue) == 61
     assert list(consumer) == []  # closed

@@ -66,6 +66,7 @@ def test_handlers_run_in_threads_and_may_use_other_clients(namesrv: str) -> None
             assert consumer.client_id
             assert consumer.running_info().properties["PROP_THREADPOOL_CORE_SIZE"] == "4"
         assert consumer.statistics().handlers.succeeded in (0, 40)  # counted while it runs
+        assert "handlers_running" in {sample.name for sample in consumer.samples()}
     assert set(seen.values()) == {1}
     assert committed(namesrv, "handling", "handled") == 40
     assert not [t for t in threading.enumerate() if t.name.startswith("aerobee-client")]
