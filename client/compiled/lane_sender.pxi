@@ -43,6 +43,10 @@ cdef class Sender:
         self.kind, self.result, self.success, self.ids = kinds
         self.wake_bytes = -1
 
+    def forget_id(self):
+        """Ids begin in another way from now on: this is the child of a fork."""
+        self.id_begin = None
+
     def begin(self, message, queue, key, selector, timeout_ms, bint counted):
         """Send a message in the plain way; None where that is not possible."""
         cdef Head head

@@ -1,6 +1,8 @@
 """What a producer lends to those that send for it, and what they keep of a message meanwhile."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
 
 import msgspec
 
@@ -26,10 +28,10 @@ class Doors(msgspec.Struct, frozen=True):
     routes: dict[str, TopicRoute]
     outages: Outages
     open: Callable[[MessageQueue], Connection | None]
-    connect: Callable[[MessageQueue, float], Awaitable[Connection]]
-    route: Callable[[str, float], Awaitable[TopicRoute]]
-    deliver: Callable[..., Awaitable[SendResult]]
-    deliver_after: Callable[..., Awaitable[SendResult]]
+    connect: Callable[[MessageQueue, float], Coroutine[Any, Any, Connection]]
+    route: Callable[[str, float], Coroutine[Any, Any, TopicRoute]]
+    deliver: Callable[..., Coroutine[Any, Any, SendResult]]
+    deliver_after: Callable[..., Coroutine[Any, Any, SendResult]]
     plain: bool  # nobody watches single sends, and none is tried again for its status
 
 
@@ -42,3 +44,4 @@ class Detour(msgspec.Struct):
     key: str | int | None = None
     selector: QueueSelector | None = None
     first: FirstAttempt | None = None  # that has failed
+    context: Context | None = None  # of who sent it, where somebody watches

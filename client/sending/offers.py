@@ -195,6 +195,10 @@ class Sender:
         if ring.frames_bytes >= FLUSH_BYTES:
             ring.lane.flush()
 
+    def forget_id(self) -> None:
+        """Ids begin in another way from now on: this is the child of a fork."""
+        self._id_ms = -1
+
     def next_id(self, now_ms: int) -> str:
         """Return the id of one more message."""
         if self._id_ms != now_ms:

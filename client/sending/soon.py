@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from contextvars import copy_context
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -64,6 +65,7 @@ class SoonSends:
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._unheard, self._tell_s = 0, 0.0
         self._held_bytes_max = settings.send_soon_bytes_max
+        ids = UniqueIds()
         self.sender = Sender(
             self,
             self._loop,
@@ -73,8 +75,9 @@ class SoonSends:
                 min(settings.body_bytes_max, settings.compress_over_bytes),
                 settings.send_timeout_ms / 1000,
             ),
-            (Message, SendResult, SendStatus.SEND_OK, UniqueIds()),
+            (Message, SendResult, SendStatus.SEND_OK, ids),
         )
+        ids.on_renewed = self.sender.forget_id
         self._nowhere = Head(self.sender, None, (b"", b"", b"", b""), doors.headers.frame_of)
 
     # --- what the producer asks ---
@@ -113,6 +116,8 @@ class SoonSends:
                 queue, key, selector = target, None, None
         copy = msgspec.structs.replace(message, properties=dict(message.properties))
         held = Detour(copy, outgoing, queue, key, selector)
+        if not self._doors.plain:
+            held.context = copy_context()  # in which hooks are called
         deadline_s = monotonic() + budget_ms / 1000
         handle = self.sender.hold(self._nowhere, held, len(outgoing.body), bits, deadline_s)
         self._place(handle, held)
@@ -355,11 +360,13 @@ class SoonSends:
                 queues, tries_max = [held.queue], 1
             message, outgoing, deadline_s = held.message, held.outgoing, handle.deadline_s
             if held.first is not None:
-                result = await doors.deliver_after(
-                    held.first, message, outgoing, tries_max, deadline_s
-                )
+                sending = doors.deliver_after(held.first, message, outgoing, tries_max, deadline_s)
             else:
-                result = await doors.deliver([message], outgoing, queues, tries_max, deadline_s)
+                sending = doors.deliver([message], outgoing, queues, tries_max, deadline_s)
+            if held.context is None:
+                result = await sending
+            else:
+                result = await self._loop.create_task(sending, context=held.context)
         except Exception as error:  # noqa: BLE001 - a hook's, too
             handle._settle(error)
         except BaseException:

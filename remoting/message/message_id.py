@@ -53,13 +53,15 @@ class UniqueIds:
     In hex: ip 4 or 16 bytes, process id 2, a number of this object 4, milliseconds since the month
     began (local time) 4, counter 2. Without `ip` four random bytes stand for it, so that this
     module needs no network. The child of a fork makes other ids than its parent goes on with, from
-    an object of both. Source: MessageClientIDSetter.java.
+    an object of both; `on_renewed` is called there, for who keeps how they begin. Source:
+    MessageClientIDSetter.java.
     """
 
     def __init__(self, ip: str | None = None, *, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._ip = ip
         self._counter = itertools.count()
         self._now_ms = now_ms
+        self.on_renewed: Callable[[], None] | None = None
         self._month_ms, self._next_month_ms = _month(now_ms())
         self.renew()
         _made.add(self)
@@ -71,6 +73,8 @@ class UniqueIds:
         self._prefix = fixed.hex().upper()
         self._last_ms = -1
         self._begin = ""  # of all the ids of that millisecond
+        if self.on_renewed is not None:
+            self.on_renewed()
 
     def next(self) -> str:
         """Return an id of 32 characters, 56 for an IPv6 address."""

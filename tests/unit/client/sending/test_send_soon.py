@@ -1,6 +1,7 @@
 """`send_soon`: an outcome for each message, in order, within bounds."""
 
 import asyncio
+import os
 from datetime import timedelta
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from aerobee.client import (
     SendQueueFull,
 )
 from aerobee.client.cluster.channel import Channel
+from aerobee.client.sending import lanes
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.properties import find_property
 from aerobee.remoting.net.connection import Connection
@@ -209,3 +211,28 @@ async def test_order_is_kept_from_the_first_message_on(cluster: FakeCluster) -> 
         assert all(is_stored(each) for each in await done(*sent))
     offsets = [handle.result().queue_offset for handle in sent]
     assert offsets == list(range(300))
+
+
+async def test_the_child_of_a_fork_makes_other_ids(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the lane keeps how the ids of a millisecond begin, and the fork is within it."""
+    monkeypatch.setattr(lanes, "wall_clock_ms", lambda: 1_790_000_000_000)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
+        before = producer.send_soon(Message("t", b"x"), queue=QUEUE).message_id
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                handle = producer.send_soon(Message("t", b"child"), queue=QUEUE)
+                os.write(writing, handle.message_id.encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        os.waitpid(child, 0)  # noqa: ASYNC222  nothing else is to happen
+        theirs = os.read(reading, 100).decode()
+        os.close(reading)
+        ours = producer.send_soon(Message("t", b"x"), queue=QUEUE).message_id
+        assert (len(theirs), ours[:28]) == (len(ours), before[:28])
+        assert theirs[:28] != ours[:28]
