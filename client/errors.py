@@ -176,8 +176,8 @@ class SendFailed(ClientError):
         self.brokers = brokers
 
 
-class SendQueueFull(ClientError):
-    """A producer holds as many bytes without an outcome as it may: nothing was taken.
+class SendQueueFull(ClientError, BufferError):
+    """A producer holds as many messages without an outcome as it may: nothing was taken.
 
         except SendQueueFull as error:
             print(error.messages, "messages have no outcome yet, of", error.held_bytes, "bytes")
@@ -189,8 +189,8 @@ class SendQueueFull(ClientError):
 
     def __init__(self, messages: int, held_bytes: int) -> None:
         super().__init__(
-            f"{messages} messages with {held_bytes} bytes have no outcome yet: `await"
-            " producer.room()` before the next one, or raise ProducerSettings.send_soon_bytes_max"
+            f"{messages} messages with {held_bytes} bytes have no outcome yet: wait by"
+            " `producer.room()` before the next one, or raise ProducerSettings.send_soon_bytes_max"
         )
         self.messages = messages
         self.held_bytes = held_bytes

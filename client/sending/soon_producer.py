@@ -79,6 +79,16 @@ class SoonProducer(QueueFinder):
         """Whether `send_soon` takes nothing more before others have their outcome."""
         return self._sends is not None and self._sends.is_full
 
+    @property
+    def held(self) -> int:
+        """How many messages of `send_soon` have no outcome yet."""
+        return 0 if self._sends is None else self._sends.sender.held
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of these messages: their bodies, and 128 for each."""
+        return 0 if self._sends is None else self._sends.sender.held_bytes
+
     async def room(self) -> None:
         """Return when `send_soon` takes messages: at once unless the producer is `full`."""
         if self._sends is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
@@ -102,6 +103,26 @@ class Call(Posted, Generic[T]):
             self._answered.release()
         return True
 
+    def wait_at_most(self, seconds: float | None) -> bool:
+        """Whether it has ended after `seconds`; else, and where an interrupt comes, it is given up.
+
+        What it raises is raised.
+        """
+        if seconds is None:
+            self.wait()
+            return True
+        try:
+            ended = self.wait_for(seconds)
+        except BaseException:
+            self.give_up()
+            raise
+        if ended:
+            self.outcome()
+            return True
+        self.given_up = True
+        self._thread.post(Note(self._cancel))
+        return False
+
     def give_up(self) -> None:
         """Cancel it, and wait a moment until it has ended: the client is as it was before."""
         if self.given_up:
@@ -135,8 +156,8 @@ class Call(Posted, Generic[T]):
     def refuse(self) -> None:
         """Let the caller know that nothing is done any more."""
         if not self.done:
-            if self.task is None:
-                self._work.close()
+            if inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
+                self._work.close()  # it never began, nor will it
             self.error = _closed()
             self._end()
 

@@ -80,8 +80,7 @@ class BlockingClient(ABC, Generic[C]):
                 self._thread.check_mine()
             thread = self._thread = use_loop_thread()
         thread.clients.add(self._inner)
-        for threads in self._threads_of():
-            threads.begin(thread)
+        self._on_thread(thread)
         try:
             self._run(begin())
         except BaseException:
@@ -233,6 +232,11 @@ class BlockingClient(ABC, Generic[C]):
             thread.give_back()
         while self._waiting:
             let_go(self._waiting.pop())
+
+    def _on_thread(self, thread: LoopThread) -> None:
+        """Know the loop's thread, before the start of the asyncio client."""
+        for threads in self._threads_of():
+            threads.begin(thread)
 
     def _threads_of(self) -> list[DaemonThreads]:
         """Return the threads in which this client calls its user's functions."""

@@ -115,13 +115,17 @@ class LoopThread:
 
     def check_mine(self) -> None:
         """Raise InvalidUse, saying why, where this process cannot use the loop."""
+        if self.gone:
+            raise self.lost()
+
+    def lost(self) -> InvalidUse:
+        """Return what says why there is no loop any more."""
         if self._forked:
-            raise InvalidUse(
+            return InvalidUse(
                 "this client was started before a fork, in the parent process, to which its"
                 " connections belong: make a new one in the child, best where it is used first"
             )
-        if self.gone:
-            raise InvalidUse("the client's event loop has ended; make a new client")
+        return InvalidUse("the client's event loop has ended; make a new client")
 
     def give_back(self) -> None:
         """Be used by one client less; the last one ends the thread, and waits for that."""

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
+from aerobee.client.errors import SendQueueFull
 from aerobee.client.hooks import SendHook
 from aerobee.client.message import Message, MessageQueue, SendResult, check_message
+from aerobee.client.sending.due import due
 from aerobee.client.sending.producer import DEFAULT_GROUP
 from aerobee.client.sending.producer import Producer as AsyncProducer
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sync.lifetime import BlockingClient
+from aerobee.client.sync.loop_thread import LoopThread
 from aerobee.client.sync.soon import SendHandle, SoonSends
 
 
@@ -42,13 +44,19 @@ class Producer(BlockingClient[AsyncProducer]):
         Raises InvalidMessage for a bad group.
         """
         self._wrap(
-            AsyncProducer(group, namesrv=namesrv, settings=settings, client=client, hooks=hooks)
+            AsyncProducer(group, namesrv=namesrv, settings=settings, client=client, hooks=hooks),
+            hooks,
         )
 
-    def _wrap(self, inner: AsyncProducer) -> None:
+    def _wrap(self, inner: AsyncProducer, hooks: Sequence[SendHook]) -> None:
         super().__init__(inner, inner.group)
         self.settings = inner.settings
-        self._soon = SoonSends()
+        self._hooked = bool(hooks)
+        self._soon: SoonSends | None = None  # from a start to its close
+
+    def _on_thread(self, thread: LoopThread) -> None:
+        super()._on_thread(thread)
+        self._soon = SoonSends(thread, self._inner, hooked=self._hooked)
 
     def send(
         self,
@@ -95,35 +103,47 @@ class Producer(BlockingClient[AsyncProducer]):
         delay: timedelta | None = None,
         block: bool = True,
     ) -> SendHandle:
-        """Begin to send one message and return a handle, whose `result` waits for the answer.
+        """Send one message without waiting, and return its handle; the arguments are as for `send`.
 
             handles = [producer.send_soon(message) for message in messages]
             for handle in handles:
-                print(handle.result().queue_offset)
+                print(handle.result().queue_offset)  # or handle.done, handle.error
 
-        A thousand messages, or 32 MiB of bodies, may be on their way; with more of them this waits
-        until one is answered, or raises SendQueueFull where it may not `block`. Arguments are those
-        of `send`; a handle's `result` raises what that does. Raises InvalidMessage and InvalidUse
-        at once.
+        Each message gets its outcome, with the retries of `send`, within `timeout_ms` from when the
+        loop has taken it, which is at once while there is room. One thread's messages whose queue
+        was chosen are written in the order of its calls; one that fails is left out.
+
+        While messages of `ProducerSettings.send_soon_bytes_max` bytes (64 MiB), or 16,384 of them,
+        have no outcome, this waits until about a quarter of them has; with `block=False` it raises
+        SendQueueFull, a BufferError, too. Also raises InvalidMessage and InvalidUse at once; what
+        else `send` raises is the handle's.
         """
         check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
-        soon, size = self._soon, len(message.body)
-        thread = self._usable(waits=block and not soon.has_room(size))
-        ticket = soon.add(size, block)
-        try:
-            work = self._inner.send(
-                message, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms,
-                deliver_at=deliver_at, delay=delay,
-            )  # fmt: skip
-            return SendHandle(thread.call(work, on_end=partial(soon.ended, ticket)))
-        except BaseException:
-            soon.ended(ticket)
-            raise
+        if deliver_at is not None or delay is not None:
+            message = due(message, deliver_at, delay)
+        thread, soon = self._usable(waits=False), self._soon
+        assert soon is not None
+        while soon.is_full:
+            if not block:
+                raise SendQueueFull(soon.held, soon.held_bytes)
+            thread.check_may_wait()
+            soon.wait_for_room(None)
+        return soon.add(message, (queue, key, selector, timeout_ms))
 
     @property
     def full(self) -> bool:
         """Whether `send_soon` takes nothing more before others have their outcome."""
-        return not self._soon.has_room(1)
+        return self._soon is not None and self._soon.is_full
+
+    @property
+    def held(self) -> int:
+        """How many messages of `send_soon` have no outcome yet."""
+        return self._soon.held if self._soon is not None else 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of these messages: their bodies, and 128 for each."""
+        return self._soon.held_bytes if self._soon is not None else 0
 
     def room(self, timeout_ms: int | None = None) -> None:
         """Wait until `send_soon` takes messages: at once unless the producer is `full`.
@@ -131,15 +151,17 @@ class Producer(BlockingClient[AsyncProducer]):
         Raises TimeoutError where it is still full after `timeout_ms`.
         """
         self._usable()
+        assert self._soon is not None
         if not self._soon.wait_for_room(None if timeout_ms is None else timeout_ms / 1000):
             raise TimeoutError(f"there was no room within {timeout_ms} ms")
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything that `send_soon` began has its answer, or its error.
+        """Wait until each message of `send_soon` has its outcome; failures are the handles'.
 
         Raises TimeoutError where something is still on its way after `timeout_ms`.
         """
         self._usable()
+        assert self._soon is not None
         if not self._soon.flush(None if timeout_ms is None else timeout_ms / 1000):
             raise TimeoutError(f"not all messages were answered within {timeout_ms} ms")
 
@@ -202,6 +224,7 @@ class Producer(BlockingClient[AsyncProducer]):
         try:
             if self._thread is not None and not self._thread.gone:
                 self._usable()
-                self._soon.flush(None)
+                if self._soon is not None:
+                    self._soon.flush(None)
         finally:
             super()._close(leave)

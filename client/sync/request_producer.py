@@ -37,7 +37,7 @@ class RequestProducer(Producer):
         self._asking = AsyncProducer(
             group, namesrv=namesrv, settings=settings, client=client, hooks=hooks
         )
-        self._wrap(self._asking)
+        self._wrap(self._asking, hooks)
 
     def request(
         self,

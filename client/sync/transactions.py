@@ -120,7 +120,7 @@ class TransactionProducer(Producer):
             group, namesrv=namesrv, listener=_Asking(listener, self._threads), settings=settings,
             client=client, hooks=hooks,
         )  # fmt: skip
-        self._wrap(self._deciding)
+        self._wrap(self._deciding, hooks)
         self.transactions = settings
         self._listener = listener
 

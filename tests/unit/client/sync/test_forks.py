@@ -149,3 +149,54 @@ print(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
 def test_a_fork_by_a_signal_s_handler_within_a_wait(namesrv: str) -> None:
     """The child's copy of the wait ends with an error, the parent's as ever."""
     assert run_program(WITHIN, namesrv).splitlines()[-2:] == ["[]", "7"]
+
+
+SOON = """
+import os, sys
+from aerobee.client.sync import *
+
+namesrv, topic = sys.argv[1], sys.argv[2]
+producer, described = (Producer("soon", namesrv=namesrv) for _ in range(2))
+producer.start()
+held = [producer.send_soon(Message(topic, b"parent")) for _ in range(500)]
+reading, writing = os.pipe()
+children = []
+for number in range(3):
+    if not (pid := os.fork()):
+        try:
+            undone = [handle for handle in held if not handle._sent or not handle._sent.done]
+            for handle in undone[:10]:
+                assert "fork" in str(handle.error) and handle.done
+                for call in (handle.result, lambda: producer.send_soon(Message(topic, b"never"))):
+                    try:
+                        call()
+                    except InvalidUse as error:
+                        assert "fork" in str(error), error
+                    else:
+                        raise AssertionError("the parent's")
+            producer.close()
+            for mine in (described, Producer("soon", namesrv=namesrv)):
+                mine.start()
+                handles = [mine.send_soon(Message(topic, b"child")) for _ in range(100)]
+                mine.close()
+                ids = "".join(f"{each.result().message_id}\\n" for each in handles)
+                os.write(writing, ids.encode())
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    children.append(pid)
+    held += [producer.send_soon(Message(topic, b"parent")) for _ in range(500)]
+os.close(writing)
+ids = os.fdopen(reading).read().split()
+assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 3
+ids += [handle.result().message_id for handle in held]
+producer.close()
+print(len(ids), len(set(ids)))
+"""
+
+
+def test_what_is_sent_soon_on_both_sides_of_a_fork(namesrv: str) -> None:
+    """The parent's is answered there, and lost to the child, whose own has ids of its own."""
+    assert run_program(SOON, namesrv, "forked-soon").splitlines()[-1] == "2600 2600"

@@ -15,8 +15,6 @@ from aerobee.client.sync import (
     Producer,
     ProducerSettings,
     PullConsumer,
-    SendContext,
-    SendHook,
     SendResult,
     SendStatus,
     Unavailable,
@@ -122,58 +120,6 @@ def test_sends_that_are_on_their_way(namesrv: str) -> None:
         late = [producer.send_soon(Message(topic, b"late")) for _ in range(100)]
     assert all(handle.done and handle.error is None for handle in late)
     assert len(stored(namesrv, topic)) == 3_100
-
-
-class Held(SendHook):
-    """Keeps the loop's thread in a send until it is let go."""
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-
-    def before(self, context: SendContext) -> None:
-        self.go.wait(20)
-
-
-def test_who_sends_soon_waits_when_too_much_is_on_its_way(namesrv: str) -> None:
-    """A thousand messages, or their bytes; a handle that is not done times out and stays."""
-    topic, held, begun = new_topic(), Held(), []
-    with Producer("soon", namesrv=namesrv, hooks=[held]) as producer:
-
-        def send() -> None:
-            for at in range(1_500):
-                begun.append(producer.send_soon(Message(topic, b"%d" % at)))
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        while len(begun) < 1_000:
-            thread.join(0.005)
-        thread.join(0.1)
-        assert len(begun) == 1_000
-        with pytest.raises(TimeoutError, match="50 ms"):
-            begun[0].result(timeout_ms=50)
-        with pytest.raises(TimeoutError):
-            producer.flush(timeout_ms=50)
-        assert not begun[0].done and begun[0].error is None
-        held.go.set()
-        thread.join(20)
-        assert begun[-1].result().status is SendStatus.SEND_OK
-    assert len(stored(namesrv, topic)) == 1_500
-
-
-def test_an_error_that_nobody_looks_at_is_told(
-    namesrv: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A handle that is dropped takes it along, else; one that was looked at says nothing."""
-    settings = ProducerSettings(send_timeout_ms=100)
-    with Producer(namesrv="127.0.0.1:1", settings=settings) as producer:
-        seen, unseen = (producer.send_soon(Message("t", b"x")) for _ in range(2))
-        with pytest.raises(Unavailable):
-            seen.result()
-        producer.flush()
-        assert isinstance(seen.error, Unavailable)
-        assert caplog.text.count("nobody asked") == 0
-        del seen, unseen
-    assert caplog.text.count("nobody asked") == 1
 
 
 def test_messages_are_found(namesrv: str) -> None:
