@@ -11,7 +11,10 @@ from typing import Final
 import pytest
 
 TESTS: Final = Path(__file__).parents[2]
-FOLDERS: Final = ("adversity", "cli", "crash", "docs", "spark", "testing", "unit/remoting/net")
+FOLDERS: Final = (
+    *("adversity", "cli", "crash", "docs", "examples", "spark", "testing"),
+    "unit/remoting/net",
+)
 FILES: Final = (  # of other folders, those that start processes or wait for clocks
     "unit/benchmarks/test_loadgen.py",
     "unit/broker/cluster/test_with_nameservers.py",
