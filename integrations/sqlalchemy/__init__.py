@@ -1,0 +1,17 @@
+"""Exactly-once effects in a database of SQLAlchemy: an inbox, offsets beside effects, an outbox."""
+
+from aerobee.integrations.sqlalchemy.databases import Database
+from aerobee.integrations.sqlalchemy.inbox import Inbox
+from aerobee.integrations.sqlalchemy.offsets import Offsets
+from aerobee.integrations.sqlalchemy.outbox import Outbox
+from aerobee.integrations.sqlalchemy.relay import OutboxProducer, OutboxRelay, RelaySettings
+
+__all__ = [
+    "Database",
+    "Inbox",
+    "Offsets",
+    "Outbox",
+    "OutboxProducer",
+    "OutboxRelay",
+    "RelaySettings",
+]
