@@ -12,7 +12,7 @@ THINGS_MAX: Final = 1_000  # that are remembered
 class _Outage:
     """How often one thing has failed in a row, and what was said of it."""
 
-    __slots__ = ("began_s", "failures", "lasts", "told", "told_s")
+    __slots__ = ("began_s", "failures", "lasts", "told", "told_s", "why")
 
     def __init__(self, now_s: float) -> None:
         self.began_s = now_s
@@ -20,6 +20,7 @@ class _Outage:
         self.failures = 0
         self.lasts = False
         self.told = False  # that it fails
+        self.why: object = ""
 
 
 class Outages:
@@ -52,6 +53,7 @@ class Outages:
             outage.lasts, outage.began_s, outage.failures = True, now_s, 0
             self.lasting.add(what)
         outage.failures += 1
+        outage.why = why
         if now_s - outage.told_s < TOLD_EVERY_S:
             return
         outage.told, outage.told_s = True, now_s
@@ -74,6 +76,10 @@ class Outages:
             lasted_s = outage.told_s - outage.began_s
             count = "1 failure" if outage.failures == 1 else f"{outage.failures} failures"
             self._log.info("%s works again, after %.1f s and %s", what, lasted_s, count)
+
+    def reasons(self) -> dict[str, str]:
+        """Say of each thing that fails at the moment why it did so last."""
+        return {what: str(self._known[what].why) for what in sorted(self.lasting)}
 
     def forget(self, what: str) -> None:
         """Say no more of it: nobody tries it any longer."""

@@ -110,6 +110,22 @@ class GroupMember(Lifetime):
         count = sum(not queue.topic.startswith(RETRY_PREFIX) for queue in queues)
         return f"{super()._state()}, {count} queue{'' if count == 1 else 's'} of {topics}"
 
+    def trouble(self) -> list[str]:
+        """Say in words what fails at the moment, as every client does.
+
+            print(consumer.trouble())  # [] while it is well, also where it has no share
+
+        A member that has not had its share of the queues since its start says so.
+        """
+        told = super().trouble()
+        if not told and self.ownership is not None and not self.ownership.reach.begun:
+            told.append(f"group {self.group!r} has not got its share of the queues yet")
+        return told
+
+    def _concerns(self, what: str) -> bool:
+        mine = f"group {self.group!r}"
+        return mine in what if " group " in what else not what.startswith("sending to")
+
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
         self._queues_changed.append(callback)

@@ -37,6 +37,11 @@ class Reach:
         """Return when nameservers knew of each topic, or of none, and its brokers have answered."""
         await self._first.wait()
 
+    @property
+    def begun(self) -> bool:
+        """Whether everybody that is needed has answered once."""
+        return self._first.is_set()
+
     def why(self) -> str:
         """Say what failed last, of one of the topics; empty if nothing did."""
         return next(map(str, self._unreached()), "")

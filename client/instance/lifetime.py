@@ -51,6 +51,24 @@ class Lifetime(ABC):
             return "closed" if self._closed else "not started"
         return "closing" if self._leaving else "started"
 
+    def trouble(self) -> list[str]:
+        """Say in words what fails at the moment; empty while the client is started and all is well.
+
+            print(producer.trouble())  # ['connection to broker-a (127.0.0.1:10911): refused']
+
+        It asks nobody: it tells what the client has seen since it was last used, or beat. What
+        brokers and nameservers it cannot reach is among it though a send may find others; so is a
+        client that is not started, or closed.
+        """
+        if self._instance is None or self._leaving:
+            return [f"it is {Lifetime._state(self)}"]
+        reasons = self._instance.routes.outages.reasons()
+        return [f"{what}: {why}" for what, why in reasons.items() if self._concerns(what)]
+
+    def _concerns(self, what: str) -> bool:
+        """Whether a failure is this client's trouble: others may share its instance."""
+        return " group " not in what
+
     @abstractmethod
     async def start(self) -> None:
         """Make ready."""

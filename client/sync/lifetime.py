@@ -55,6 +55,10 @@ class BlockingClient(ABC, Generic[C]):
         """
         self._start(self._inner.start)
 
+    def trouble(self) -> list[str]:
+        """Say in words what fails at the moment, as the asyncio client's `trouble` does."""
+        return self._in_loop(self._inner.trouble)
+
     def wait_closed(self) -> None:
         """Wait until somebody has closed this client; at once where it is not started."""
         if self._thread is not None:

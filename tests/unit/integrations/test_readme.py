@@ -20,6 +20,7 @@ TIMEOUT_S = 60
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterThread]:
     """Serve for all the examples."""
     with ClusterThread(root=tmp_path_factory.mktemp("cluster")) as served:
+        served.create_topic("orders")
         yield served
 
 
@@ -27,7 +28,7 @@ def example(heading: str, cluster: ClusterThread) -> str:
     """Return the program under a heading, with this cluster's address."""
     part = README.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     (program,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
-    return program.replace("127.0.0.1:9876", cluster.namesrv_addr)
+    return str(program).replace("127.0.0.1:9876", cluster.namesrv_addr)
 
 
 def run(program: str, folder: Path) -> str:
@@ -48,3 +49,40 @@ def test_effects_happen_once(cluster: ClusterThread, tmp_path: Path) -> None:
         assert {"aerobee_inbox", "aerobee_outbox"} <= set(tables)
         assert database.execute("SELECT count(*) FROM aerobee_outbox").fetchone() == (0,)
     database.close()
+
+
+def test_a_process_has_metrics(cluster: ClusterThread, tmp_path: Path) -> None:
+    """One message was sent and is handled."""
+    printed = run(example("Metrics of a process", cluster), tmp_path)
+    assert 'messages_sent_total{producer_group="clicks",topic="clicked"} 1.0' in printed
+    assert (
+        'rocketmq_delivery_latency_count{consumer_group="counting",topic="clicked"} 1.0' in printed
+    )
+
+
+def test_a_web_application_takes_orders(cluster: ClusterThread, tmp_path: Path) -> None:
+    """Served to a test client, which gets the health, too; its handler prints what it got."""
+    application = example("A web application", cluster)
+    program = application + USED_BY
+    printed = run(program, tmp_path)
+    assert "200 ok" in printed
+    assert "200 True" in printed
+    assert "to bill: b'7'" in printed
+
+
+USED_BY = """
+import time
+from fastapi.testclient import TestClient
+
+with TestClient(app) as client:
+    for _ in range(500):
+        health = client.get("/health/")
+        if health.status_code == 200 and consumer.queues():
+            break
+        time.sleep(0.01)
+    print(health.status_code, health.json()["status"])
+    ordered = client.post("/orders/7")
+    print(ordered.status_code, bool(ordered.json()["message_id"]))
+    while not consumer.statistics().handlers.succeeded:
+        time.sleep(0.01)
+"""

@@ -123,3 +123,14 @@ def test_names_that_come_and_go_take_no_memory(outages: Outages) -> None:
         outages.over(f"connecting to broker-{number}")
         outages.failed("another", "x")
     assert outages.lasting == {"another"}
+
+
+def test_the_last_reason_of_what_lasts_is_known(outages: Outages) -> None:
+    """And of nothing else."""
+    outages.failed(WHAT, "refused")
+    outages.failed(WHAT, "silent")
+    outages.failed("another", "gone")
+    outages.over("another")
+    assert outages.reasons() == {WHAT: "silent"}
+    outages.over(WHAT)
+    assert outages.reasons() == {}

@@ -13,6 +13,7 @@ from aerobee.client import (
     InvalidUse,
     LitePullConsumer,
     MessageQueue,
+    Producer,
     PullConsumer,
     PushConsumer,
     ReceivedMessage,
@@ -21,6 +22,7 @@ from aerobee.client.received import MessageDamage
 from aerobee.testing import ClusterProcesses, ClusterThread, EmbeddedCluster
 
 NAMESRV = "127.0.0.1:9876"
+NOBODY = "127.0.0.1:1"
 
 
 def message(**fields: Any) -> ReceivedMessage:
@@ -114,3 +116,24 @@ def test_wrong_words_are_refused_by_name(kind: Any) -> None:
         kind("g", namesrv=NAMESRV, model="BROADCASTING")
     with pytest.raises(InvalidUse, match=r"consume_timestamp_ms must .*'now'"):
         kind("g", namesrv=NAMESRV, consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms="now")
+
+
+async def test_clients_say_what_fails_now(cluster: FakeCluster) -> None:
+    """Each what is its own trouble, and no more when it is over."""
+    cluster.create("orders", 2)
+    producer, consumer = Producer(namesrv=cluster.namesrv), PushConsumer("g", namesrv=NOBODY)
+    consumer.subscribe("orders", lambda message: None)
+    lite = LitePullConsumer("l", namesrv=cluster.namesrv)
+    lite.subscribe("orders")
+    assert producer.trouble() == ["it is not started"] == consumer.trouble()
+    async with producer, consumer, lite:
+        await until(lambda: any("looking for routes" in each for each in consumer.trouble()))
+        await until(lambda: not lite.trouble() and lite.assignment())
+        assert producer.trouble() == []
+        producer._outages.failed("consuming in group 'l'", "it is away")
+        producer._outages.failed("sending to broker-a", "busy")
+        assert producer.trouble() == ["sending to broker-a: busy"]
+        assert lite.trouble() == ["consuming in group 'l': it is away"]
+        producer._outages.over("sending to broker-a")
+        assert producer.trouble() == []
+    assert producer.trouble() == ["it is closed"]
