@@ -27,6 +27,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "spark": _SPARK,
     "export": (*_CLI, *_SPARK),
     "delta": ("deltalake",),
+    "faststream": ("faststream",),
     "taskiq": ("taskiq",),
 }  # fmt: skip
 """The extras, each with the modules that its part cannot do without.

@@ -10,6 +10,7 @@ from support.runs.source_tree import name, nodes, package_files
 ARGUMENTS_MAX: Final = 5
 
 WIDE: Final = {
+    "AerobeeBroker": "options that users write by name",
     "Context": "the rooms of a broker, side by side, as its doors see them",
     "LitePullConsumer": "options that users write by name",
     "Parts": "the rooms that a feature may be made of",
