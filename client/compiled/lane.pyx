@@ -19,6 +19,9 @@ from libc.string cimport memcmp, memcpy
 
 from asyncio import InvalidStateError
 from collections import deque
+from inspect import iscoroutinefunction
+
+from aerobee.client.errors import wrong_argument
 
 cdef extern from "Python.h":
     bint is_compact_ascii "PyUnicode_IS_COMPACT_ASCII"(object)

@@ -17,20 +17,28 @@ cdef class Block:
     cdef Py_ssize_t size, room
 
     cdef unsigned char* end_with_room(self, Py_ssize_t wanted) except NULL:
-        """Return where to write so much."""
+        """Return where to write so much; what was written stays where there is no more memory."""
+        cdef PyObject* larger
+        cdef Py_ssize_t room
         if self.memory == NULL:
-            self.room = max(wanted, BLOCK_BYTES)
-            self.memory = new_bytes(NULL, self.room)
+            room = max(wanted, BLOCK_BYTES)
+            self.memory = new_bytes(NULL, room)
+            self.room = room
         elif self.room - self.size < wanted:
-            self.room = max(4 * self.room, self.size + wanted)
-            resize_bytes(&self.memory, self.room)
+            room = max(4 * self.room, self.size + wanted)
+            larger = new_bytes(NULL, room)
+            memcpy(bytes_begin(larger), bytes_begin(self.memory), self.size)
+            Py_XDECREF(self.memory)
+            self.memory, self.room = larger, room
         return <unsigned char*>bytes_begin(self.memory) + self.size
 
     cdef bytes take(self):
         """Return what was written and begin anew."""
-        if not self.size:
+        cdef Py_ssize_t size = self.size
+        if not size:
             return b""
-        resize_bytes(&self.memory, self.size)
+        self.size = 0  # without memory it is gone, and nothing is written behind it
+        resize_bytes(&self.memory, size)
         taken = <bytes><object>self.memory
         self.drop()
         return taken

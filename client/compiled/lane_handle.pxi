@@ -40,18 +40,27 @@ cdef class Head:
         return self.sender.owner
 
 
+cdef extern from "Python.h":
+    void track "PyObject_GC_Track"(object)
+    void untrack "PyObject_GC_UnTrack"(object)
+
+
 @cython.final
-@cython.no_gc
+@cython.no_gc_clear  # the error and its frames let go of each other
 @cython.freelist(2048)
 cdef class Handle:
-    """A message that was sent soon; see handles.py."""
+    """A message that was sent soon; see handles.py.
+
+    The garbage collector looks at those alone that have failed: whoever was told of the error, as
+    its traceback has them, may have the handle, and the handle has the error.
+    """
 
     cdef readonly Head head
     cdef bytes body  # until it is stored
     cdef str tags  # the region, when it is stored
     cdef str keys  # the begin of the broker's id, when it is stored
     cdef object more  # JSON of properties, an Outgoing, the outcome
-    cdef object waiters
+    cdef object waiters  # in the end the traceback that an error came with
     cdef str begin  # of the id
     cdef readonly double deadline_s
     cdef int64_t queue_offset
@@ -61,6 +70,12 @@ cdef class Handle:
     cdef uint16_t number
     cdef uint8_t state
     cdef uint8_t bits
+
+    def __init__(self):
+        raise TypeError("handles are made by Producer.send_soon")
+
+    def __reduce__(self):
+        raise TypeError("a handle is that of one message, and is not copied")
 
     @property
     def done(self):
@@ -103,10 +118,12 @@ cdef class Handle:
         if self.state == STORED:
             return self.more if self.more is not None else stored_result(self)
         if self.state == FAILED:
-            raise self.more
+            raise self.more.with_traceback(self.waiters)
         raise InvalidStateError(f"{self!r} is not done")
 
     def add_done_callback(self, callback):
+        if not callable(callback) or iscoroutinefunction(callback):
+            raise wrong_argument("callback", "a plain function of the handle", callback)
         if self.state >= STORED:
             self.head.sender.loop.call_soon(callback, self)
         else:
@@ -145,13 +162,17 @@ cdef class Handle:
         self.body = self.tags = self.keys = None
         self.more = outcome
         self.state = FAILED if failed else STORED
-        if failed and self.waiters is None:
+        if failed and self.bits & COUNTED and not is_heard(self.waiters):
             self.head.sender.owner.unheard(self, outcome)
         settled(self)
+        if failed:
+            self.waiters = outcome.__traceback__
+            track(self)
 
 
 cdef Handle new_handle(Head head, bytes body, str tags, str keys, object more, int bits):
     cdef Handle handle = Handle.__new__(Handle)
+    untrack(handle)
     handle.head, handle.body, handle.tags, handle.keys = head, body, tags, keys
     handle.more, handle.bits, handle.state = more, bits, WAITING
     return handle
@@ -165,6 +186,13 @@ cdef int add_waiter(Handle handle, object waiter) except -1:
     else:
         handle.waiters = [handle.waiters, waiter]
     return 0
+
+
+cdef bint is_heard(object waiters) except -1:
+    """Say whether anybody still waits for the outcome."""
+    if type(waiters) is list:
+        return any([is_heard(waiter) for waiter in <list>waiters])
+    return waiters is not None and (type(waiters) is tuple or not waiters.done())
 
 
 cdef int wake(Handle handle, object waiter) except -1:

@@ -7,8 +7,11 @@ what it has to do.
 import enum
 from asyncio import Future, InvalidStateError
 from collections.abc import Callable, Generator
+from inspect import iscoroutinefunction
+from types import TracebackType
 from typing import Any, Final, Protocol
 
+from aerobee.client.errors import wrong_argument
 from aerobee.client.message import MessageQueue, SendResult
 
 HANDLE_BYTES: Final = 128
@@ -75,6 +78,7 @@ class Handle:
         "_more",
         "_opaque",
         "_tags",
+        "_traceback",
         "_waiters",
         "bits",
         "deadline_s",
@@ -91,6 +95,7 @@ class Handle:
         self._keys = keys
         self._more = more  # text of properties, what the checked path needs, or the outcome
         self._waiters: list[Future[None] | Callable[[Handle], object]] = []
+        self._traceback: TracebackType | None = None  # that an error came with
         self._begin = ""  # the id
         self._opaque = self._cost = 0
         self.bits = 0
@@ -144,7 +149,7 @@ class Handle:
     def result(self) -> SendResult:
         """Return where it went; raises why it failed, InvalidStateError before it is done."""
         if self.state is SendState.FAILED:
-            raise self._more
+            raise self._more.with_traceback(self._traceback)
         if self.state is not SendState.STORED:
             raise InvalidStateError(f"{self!r} is not done")
         result: SendResult = self._more
@@ -152,6 +157,8 @@ class Handle:
 
     def add_done_callback(self, callback: "Callable[[Handle], object]") -> None:
         """Have `callback` called with the handle, by the loop, once it is done."""
+        if not callable(callback) or iscoroutinefunction(callback):
+            raise wrong_argument("callback", "a plain function of the handle", callback)
         if self.done:
             self.head.sender.loop.call_soon(callback, self)
         else:
@@ -169,6 +176,10 @@ class Handle:
         """Say how far it is."""
         state = "sent" if self.state is SendState.ELSEWHERE else self.state.value
         return f"<SendHandle {state} queue={self.head.queue} id={self.message_id!r}>"
+
+    def __reduce__(self) -> str:
+        """Refuse to be copied: a copy would never hear of the message."""
+        raise TypeError("a handle is that of one message, and is not copied")
 
     # --- for those who send it ---
 
@@ -195,8 +206,10 @@ class Handle:
         self._more = outcome
         self.state = SendState.FAILED if failed else SendState.STORED
         sender = self.head.sender
-        if isinstance(outcome, BaseException) and not self._waiters:
-            sender.owner.unheard(self, outcome)
+        if isinstance(outcome, BaseException):
+            self._traceback = outcome.__traceback__
+            if self.counted and not any(map(_waits, self._waiters)):
+                sender.owner.unheard(self, outcome)
         waiters, self._waiters = self._waiters, []
         if self.counted:
             sender.held -= 1
@@ -208,3 +221,8 @@ class Handle:
                 sender.loop.call_soon(waiter, self)
             elif not waiter.done():  # else who waited was cancelled
                 waiter.set_result(None)
+
+
+def _waits(waiter: object) -> bool:
+    """Whether it is to be told: a callback, or who was not cancelled."""
+    return not (isinstance(waiter, Future) and waiter.done())
