@@ -32,7 +32,6 @@ cdef enum:
     OWN_OPAQUES = 0x4000_0000  # and all above it: requests of lanes
     OPAQUE_BITS = 0x3FFF_FFFF
     FLUSH_BYTES = 65_536  # are written within a turn
-    LOOK_MESSAGES = 64  # between two looks at the clocks
     SAID_BYTES_MAX = 30_000  # of properties that are written here
     ACK_HEADER_BYTES_MAX = 4_096
     ID_BEGIN_BYTES = 28  # of an id, before its number

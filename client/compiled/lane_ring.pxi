@@ -1,6 +1,7 @@
 # What was sent on one connection and is not answered, for lane.pyx: `Ring` of rings.py.
 
 cdef double FOREVER = float("inf")
+cdef double LOOK_S = 0.001  # between two looks at the clock of the day
 
 
 @cython.final
@@ -18,9 +19,8 @@ cdef class Ring:
     cdef readonly bint closed
     cdef bint dirty
     cdef uint32_t count
-    cdef int looks
     cdef int64_t now_ms
-    cdef double now_s
+    cdef double now_s, looked_s
     cdef Block block
     cdef str region, id_begin  # of the reply before
 
@@ -32,6 +32,7 @@ cdef class Ring:
         self.slots = [None] * SLOTS
         self.waiting = deque()
         self.block = Block()
+        self.looked_s = -FOREVER
         self.earliest_s = FOREVER
         self.region = self.id_begin = ""
 
@@ -45,16 +46,13 @@ cdef class Ring:
 
     cdef int offer(self, Handle handle, double timeout_s) except -1:
         """Have a message sent when its turn comes."""
+        self.look()  # a program may take its time between two messages of a turn
         if not self.dirty:
-            self.look()
             self.lane.begin_turn()
             self.dirty = True
-        elif not self.looks:
-            self.look()
         handle.deadline_s = self.now_s + timeout_s
         if self.waiting or not self.has_room():
             self.waiting.append(handle)
-            self.looks -= 1
         else:
             self.pack(handle)
         if handle.deadline_s < self.earliest_s:
@@ -63,8 +61,9 @@ cdef class Ring:
 
     cdef int look(self) except -1:
         """Look at the clocks."""
-        self.now_s, self.now_ms = self.clock_s(), self.clock_ms()
-        self.looks = LOOK_MESSAGES
+        self.now_s = self.clock_s()
+        if self.now_s - self.looked_s >= LOOK_S:
+            self.now_ms, self.looked_s = self.clock_ms(), self.now_s
         return 0
 
     cdef inline bint has_room(self) noexcept:
@@ -123,7 +122,6 @@ cdef class Ring:
             self.block.size += to - begin
         self.slots[count % SLOTS] = handle
         self.count = count + 1
-        self.looks -= 1
         handle.state = SENT
         self.unanswered += 1
         self.unanswered_bytes += body_bytes
@@ -140,8 +138,6 @@ cdef class Ring:
         if self.waiting and self.has_room():
             self.look()
             while self.waiting and self.has_room():
-                if not self.looks:
-                    self.look()
                 self.pack(self.waiting[0])
                 self.waiting.popleft()
 

@@ -22,7 +22,7 @@ from aerobee.remoting.message.layout import FRAME_FIELDS
 OWN_OPAQUES: Final = 0x4000_0000  # and all above it: requests of lanes
 OPAQUE_BITS: Final = 0x3FFF_FFFF
 SLOTS: Final = 4_096  # of a ring
-LOOK_MESSAGES: Final = 64  # between two looks at the clocks
+LOOK_S: Final = 0.001  # between two looks at the clock of the day
 ACK_HEADER_BYTES_MAX: Final = 4_096
 
 _encode_json: Final = msgspec.json.Encoder().encode
@@ -65,8 +65,8 @@ class Ring:
         self._waiting: deque[Handle] = deque()
         self._frames: list[bytes] = []
         self._dirty = False
-        self._count = self._looks = 0
-        self._now_s, self._now_ms = 0.0, 0
+        self._count = 0
+        self._now_s, self._looked_s, self._now_ms = 0.0, -math.inf, 0
         self.frames_bytes = 0
         self.turn = 0
         self.unanswered = self.unanswered_bytes = 0
@@ -94,23 +94,21 @@ class Ring:
 
     def offer(self, handle: Handle, timeout_s: float) -> None:
         """Have a message sent when its turn comes."""
+        self._look()  # a program may take its time between two messages of a turn
         if not self._dirty:
-            self._look()
             self._lane.begin_turn()
             self._dirty = True
-        elif not self._looks:
-            self._look()
         handle.deadline_s = self._now_s + timeout_s
         if self._waiting or not self._has_room():
             self._waiting.append(handle)
-            self._looks -= 1
         else:
             self._pack(handle)
         self.earliest_s = min(self.earliest_s, handle.deadline_s)
 
     def _look(self) -> None:
-        self._now_s, self._now_ms = self._clock_s(), self._clock_ms()
-        self._looks = LOOK_MESSAGES
+        self._now_s = self._clock_s()
+        if self._now_s - self._looked_s >= LOOK_S:
+            self._now_ms, self._looked_s = self._clock_ms(), self._now_s
 
     def _has_room(self) -> bool:
         return (
@@ -131,7 +129,6 @@ class Ring:
             frame = self._frame(handle, head)
         self._slots[count % SLOTS] = handle
         self._count = count + 1
-        self._looks -= 1
         self._frames.append(frame)
         self.frames_bytes += len(frame)
         handle.state = SendState.SENT
@@ -169,8 +166,6 @@ class Ring:
         if self._waiting and self._has_room():
             self._look()
             while self._waiting and self._has_room():
-                if not self._looks:
-                    self._look()
                 self._pack(self._waiting[0])
                 self._waiting.popleft()
 

@@ -207,6 +207,17 @@ def test_a_late_reply_hits_nobody(world: World) -> None:
     assert world.told[-1] == f"late {late}"
 
 
+@pytest.mark.parametrize("world", worlds((2, 1 << 20), 1 << 20), ids=["compiled", "python"])
+def test_time_goes_on_within_a_turn(world: World) -> None:
+    """A message has all of its time, and is as old as it is, however long others took."""
+    for number in range(4):  # two of them wait for room
+        world.send(Message("t", b"x"))
+        assert world.handles[-1].deadline_s == world.now_s + 3
+        assert (b'"g":"%d"' % world.now_ms in world.written + world.ring.take()) == (number < 2)
+        world.now_s += 2.5
+        world.now_ms += 2_500
+
+
 def test_a_reply_for_another_queue_or_message_is_looked_at_in_full() -> None:
     """It names the queue that it went to; an id that is not the message's is kept as it came."""
     for world in worlds((9, 1 << 20), 1 << 20):
