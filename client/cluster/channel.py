@@ -32,6 +32,9 @@ class SendLane(Protocol):
     def answer(self, command: Command) -> bool:
         """Take a reply that is not a plain acknowledgement; False where nobody waits for it."""
 
+    def end(self) -> None:
+        """The connection is closed from this side; nothing more will be read from it."""
+
 
 class Channel(Connection):
     """Reads the acknowledgements that one socket read brought without a Command for each.
@@ -57,6 +60,11 @@ class Channel(Connection):
         """How many calls and single sends wait for their reply."""
         waiting = len(self._calls.waiting)
         return waiting if self.lane is None else waiting + self.lane.unanswered
+
+    def _move(self, name: str, reason: str = "") -> None:
+        super()._move(name, reason)
+        if self.lane is not None and self.closed and not self.gone:
+            self.lane.end()
 
     def dispatch(self, command: Command) -> None:
         """Hand a reply to the send that waits for it, anything else on."""

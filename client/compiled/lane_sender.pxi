@@ -102,7 +102,7 @@ cdef class Sender:
             if more is None:
                 return None
         if queue is not None:
-            if key is not None:
+            if key is not None or type(queue) is not type((<Head>heads.all[0]).queue):
                 return None
             found = heads.by_queue.get(queue)
             if found is None:

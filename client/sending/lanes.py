@@ -29,8 +29,8 @@ LOOK_GAP_S: Final = 0.02  # between two looks at those whose time may be up
 class SendingLane:
     """Requests of one turn of the loop leave in one write, and replies settle their handles.
 
-    It is told of the connection's end by `on_closed`; what was written then fails, and what waited
-    for room finds another way.
+    It is told of the connection's end, by `end` where that is this side's doing: what was written
+    then fails, and what waited for room finds another way, before any message that comes later.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -117,6 +117,10 @@ class SendingLane:
             self._look_at(self.ring.earliest_s)
         if self.ring.waiting_count:
             self._admit()
+
+    def end(self) -> None:
+        """The connection is closed from this side; nothing more will be read from it."""
+        self._lost(self._channel)
 
     def _lost(self, gone: Connection) -> None:
         """The connection has ended."""

@@ -240,7 +240,7 @@ def _written(properties: object) -> str | None:
 def _chosen(heads: Heads, queue: MessageQueue | None, key: str | int | None) -> Head | None:
     """Return the queue that was chosen, else whose turn it is; None for an unusual choice."""
     if queue is not None:
-        return heads.heads.get(queue) if key is None else None
+        return heads.heads.get(queue) if key is None and type(queue) is MessageQueue else None
     if key is None:
         return heads.all[(heads.turns.turn + 1) % len(heads.all)]
     if type(key) is not int and not (type(key) is str and key.isascii()):

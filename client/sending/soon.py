@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import InvalidUse, SendQueueFull
+from aerobee.client.errors import InvalidUse, SendQueueFull, wrong_argument
 from aerobee.client.message import (
     TOPIC_CHARACTERS_MAX,
     Message,
@@ -63,7 +63,9 @@ class SoonSends:
         self._ending = self._ended = False
         self._room_waiters: list[asyncio.Future[None]] = []
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._unheard, self._tell_s = 0, 0.0
+        self._unheard = 0
+        self._last_unheard: BaseException | None = None
+        self._telling: asyncio.TimerHandle | None = None
         self._held_bytes_max = settings.send_soon_bytes_max
         ids = UniqueIds()
         self.sender = Sender(
@@ -100,6 +102,8 @@ class SoonSends:
         if self.is_full:
             raise SendQueueFull(self.sender.held, self.sender.held_bytes)
         budget_ms = settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        if not isinstance(budget_ms, int | float):
+            raise wrong_argument("timeout_ms", "a number of milliseconds", budget_ms)
         chosen = queue is not None or key is not None or selector is not None
         bits = Bits.COUNTED | (Bits.CHOSEN if chosen else 0)
         outgoing = self._doors.packer.pack(message)
@@ -154,6 +158,9 @@ class SoonSends:
         self._lines.clear()
         for handle in left:
             handle._settle(NotConnected("the producer was closed before the message was sent"))
+        if self._telling is not None:
+            self._telling.cancel()
+            self._tell()
 
     async def _waiter(self, waiters: list[asyncio.Future[None]]) -> None:
         waiter = self._loop.create_future()
@@ -194,11 +201,23 @@ class SoonSends:
                 waiter.set_result(None)
 
     def unheard(self, handle: Handle, error: BaseException) -> None:
-        """Tell of failures for which nobody waits yet, now and then."""
+        """Tell of failures for which nobody waits yet: the first at once, more now and then."""
         self._unheard += 1
-        if (now_s := monotonic()) >= self._tell_s:
-            log.warning("sends failed, unawaited count=%d last=%s", self._unheard, error)
-            self._unheard, self._tell_s = 0, now_s + TOLD_GAP_S
+        self._last_unheard = error
+        if self._telling is None:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._telling = None
+        if self._unheard:
+            log.warning("sends failed, unawaited count=%d last=%s", *self._told())
+            gap_s = 0.0 if self._ended else TOLD_GAP_S  # who ends its loop is to hear of all
+            self._telling = self._loop.call_later(gap_s, self._tell)
+
+    def _told(self) -> tuple[int, BaseException | None]:
+        told = self._unheard, self._last_unheard
+        self._unheard, self._last_unheard = 0, None
+        return told
 
     def failed(self, handle: Handle, error: AerobeeError) -> None:
         """A message was sent in a lane, or its time was up there."""
@@ -262,9 +281,9 @@ class SoonSends:
             if len(self._heads) >= TOPICS_KEPT:
                 self._heads.clear()  # of topics that come and go, most are not used again
             every = [self._new_head(each) for each in route.write_queues]
-            heads = self._heads[route.topic] = Heads(
-                route, every, self._doors.choice.turns[route.topic]
-            )
+            heads = Heads(route, every, self._doors.choice.turns[route.topic])
+            if not self._ending:  # or messages would be taken as before
+                self._heads[route.topic] = heads
         return heads
 
     def _new_head(self, queue: MessageQueue) -> Head:

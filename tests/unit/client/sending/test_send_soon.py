@@ -136,6 +136,14 @@ async def test_what_is_wrong_is_raised_at_the_call(cluster: FakeCluster) -> None
                 producer.send_soon(message)
         with pytest.raises(InvalidUse, match="one of queue, key and selector"):
             producer.send_soon(Message("t", b"x"), queue=QUEUE, key="k")
+        wrong: Any
+        for wrong in ([0], tuple(QUEUE), "t"):
+            with pytest.raises(InvalidUse, match="queue must be a MessageQueue"):
+                producer.send_soon(Message("t", b"x"), queue=wrong)
+        wrong = "5"
+        for topic in ("t", "unknown"):
+            with pytest.raises(InvalidUse, match="timeout_ms must be a number"):
+                producer.send_soon(Message(topic, b"x"), timeout_ms=wrong)
         await producer.flush()
     assert len(everything(cluster)) == 1
 
@@ -153,6 +161,24 @@ async def test_a_closed_producer_takes_nothing_and_owes_nothing(cluster: FakeClu
         producer.send_soon(Message("t", b"x"))
     await producer.flush()
     await producer.room()
+
+
+async def test_a_producer_that_closes_takes_nothing_more(cluster: FakeCluster) -> None:
+    """Not even when it has learnt a route meanwhile, for what it had taken before."""
+    producer = Producer(namesrv=cluster.namesrv)
+    await producer.start()
+    sent = producer.send_soon(Message("t", b"x"))
+    closing = asyncio.ensure_future(producer.close())
+    await asyncio.sleep(0)
+    refused = 0
+    while not sent.done:
+        with pytest.raises(InvalidUse, match="closed"):
+            producer.send_soon(Message("t", b"late"))
+        refused += 1
+        await asyncio.sleep(0)
+    await closing
+    assert refused
+    assert everything(cluster) == [b"x"]
 
 
 async def test_hooks_see_each_message(cluster: FakeCluster) -> None:

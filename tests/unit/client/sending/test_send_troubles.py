@@ -64,7 +64,7 @@ async def test_a_final_refusal_is_the_handles_error(cluster: FakeCluster, refusa
 async def test_failures_nobody_waits_for_are_told(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line for many."""
+    """The first at once, the others together, at the end at the latest."""
     async with Producer(namesrv=cluster.namesrv) as producer:
         await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
         cluster.brokers[0].refuse(SEND, ResponseCode.MESSAGE_ILLEGAL, 20)
@@ -72,8 +72,24 @@ async def test_failures_nobody_waits_for_are_told(
             for _ in range(20):
                 producer.send_soon(Message("t", b"x"), queue=QUEUE)
             await producer.flush()
-    told = [each for each in caplog.records if "unawaited" in each.message]
-    assert len(told) == 1
+    told = [each.args for each in caplog.records if "unawaited" in each.message]
+    assert [args[0] for args in told if isinstance(args, tuple)] == [1, 19]
+
+
+async def test_a_failure_is_told_when_who_waited_has_given_up(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody else would hear of it; a `send` that was cancelled is its caller's own doing."""
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
+        cluster.brokers[0].script[SEND].extend([lambda *_: None] * 2)
+        handle = producer.send_soon(Message("t", b"x"), queue=QUEUE, timeout_ms=60)
+        for waiting in (handle, producer.send(Message("t", b"x"), queue=QUEUE, timeout_ms=60)):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting, 0.01)
+        await until(lambda: handle.done)
+    told = [each.args for each in caplog.records if "unawaited" in each.message]
+    assert [args[0] for args in told if isinstance(args, tuple)] == [1]
 
 
 async def test_a_lost_connection_loses_nothing(cluster: FakeCluster) -> None:
@@ -107,6 +123,25 @@ async def test_order_is_kept_over_a_lost_connection(cluster: FakeCluster) -> Non
     stored = bodies(broker)
     assert stored == [b"warm", *sorted(stored[1:])]
     assert set(numbered(3_000)) - set(stored) <= set(failed)
+
+
+@pytest.mark.parametrize("way", ["abort", "close"])
+async def test_order_is_kept_over_a_connection_that_this_side_ends(
+    cluster: FakeCluster, way: str
+) -> None:
+    """What waited for its turn goes before what is sent while the connection is on its way out."""
+    broker = cluster.brokers[0]
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
+        broker.script[SEND].extend([lambda *_: None] * 1_024)
+        sent = [producer.send_soon(Message("t", body), queue=QUEUE) for body in numbered(1_500)]
+        await until(lambda: not broker.script[SEND])
+        connection = producer._open(QUEUE)
+        assert connection is not None
+        getattr(connection, way)("as the test wants")
+        sent += [producer.send_soon(Message("t", b"later"), queue=QUEUE) for _ in range(3)]
+        await done(*sent)
+    assert bodies(broker) == [b"warm", *numbered(1_500)[1_024:], *[b"later"] * 3]
 
 
 async def test_a_silent_broker_costs_no_more_than_the_time(cluster: FakeCluster) -> None:
