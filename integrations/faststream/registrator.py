@@ -66,8 +66,7 @@ class AerobeeRegistrator(Registrator[Any, AerobeeBrokerConfig]):
         a list. `consume_from`, `model`, `ordered` and `settings` are those of the group's
         `PushConsumer`, which all its subscribers share and have to say alike.
 
-        A message is done when its handler returns, and comes again later when it raises
-        (AckPolicy.NACK_ON_ERROR): `AerobeeSubscriber` says more.
+        A message is done when its handler returns, and comes again when it raises: see the result.
         """
         config = cast(AerobeeBrokerConfig, self.config)
         told = {"title_": title, "description_": description}

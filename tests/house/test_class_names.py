@@ -5,8 +5,8 @@ Adapters have the names that users of their frameworks look for: each may have a
 
 import ast
 from collections import defaultdict
-from typing import Final
 from pathlib import Path
+from typing import Final
 
 from support.runs.source_tree import module, name, nodes, package_files
 
@@ -14,6 +14,7 @@ from support.runs.source_tree import module, name, nodes, package_files
 def is_adapter(path: Path) -> bool:
     """Whether a module is of a framework's adapter."""
     return name(path).startswith("integrations/")
+
 
 NAMED_ALIKE: Final = "client/sync/"
 """Its clients have the names of the asyncio ones, which `test_sync_clients.py` holds."""

@@ -15,6 +15,16 @@ FOLDERS: Final = (
     *("adversity", "cli", "crash", "docs", "examples", "spark", "testing"),
     "unit/remoting/net",
 )
+FOLDERS: Final = (
+    "adversity",
+    "cli",
+    "crash",
+    "docs",
+    "spark",
+    "testing",
+    "unit/integrations",
+    "unit/remoting/net",
+)
 FILES: Final = (  # of other folders, those that start processes or wait for clocks
     "unit/benchmarks/test_loadgen.py",
     "unit/broker/cluster/test_with_nameservers.py",

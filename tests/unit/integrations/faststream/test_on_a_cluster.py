@@ -134,6 +134,35 @@ async def test_a_stop_waits_for_handlers_and_loses_nothing(cluster: EmbeddedClus
     assert sorted(got) == sorted(published) == list(range(20))
 
 
+async def test_who_outlasts_the_stop_has_its_message_again(cluster: EmbeddedCluster) -> None:
+    """A handler is cancelled when the time is up, and nothing counts as done."""
+    got: list[str] = []
+
+    def make() -> AerobeeBroker:
+        broker = AerobeeBroker(cluster.namesrv_addr, group="g", graceful_timeout=0.1)
+
+        @broker.subscriber("t", consume_from=FIRST)
+        async def handle(word: str) -> None:
+            got.append(word)
+            if len(got) == 1:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    got.append("cancelled")
+
+        return broker
+
+    first = make()
+    async with first:
+        await first.start()
+        await first.publish("x", "t")
+        await until(lambda: got)
+    assert got == ["x", "cancelled"]
+    async with make() as second:
+        await second.start()
+        await until(lambda: got == ["x", "cancelled", "x"])
+
+
 async def test_what_a_killed_process_had_comes_again(cluster: EmbeddedCluster) -> None:
     """Also where its handler was at work."""
     broker = AerobeeBroker(cluster.namesrv_addr, group="g")
