@@ -7,8 +7,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from taskiq import AckableMessage, AsyncBroker, BrokerMessage
-
 from aerobee.client import (
     ClientSettings,
     ConsumeFrom,
@@ -20,6 +18,13 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
+from aerobee.remoting.extras import need
+
+try:
+    from taskiq import AckableMessage, AsyncBroker, BrokerMessage
+except ModuleNotFoundError:
+    need("taskiq", "aerobee.integrations.taskiq")
+    raise
 
 __all__ = ["AerobeeBroker"]
 

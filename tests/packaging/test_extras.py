@@ -178,6 +178,8 @@ def test_a_command_of_the_line_says_what_it_needs(tmp_path: Path) -> None:
         ("from aerobee.spark import session", "spark"),
         ("import aerobee.spark; aerobee.spark.register(None)", "spark"),
         ("import aerobee.client.otel", "otel"),
+        ("import aerobee.integrations.faststream", "faststream"),
+        ("import aerobee.integrations.taskiq", "taskiq"),
         ("from aerobee.client import *; ProducerSettings(compression='zstd')", "compression"),
         (UNPACK, "compression"),
     ],
