@@ -1,7 +1,6 @@
 """Messages of one producer on their way: where they go, how many, and what becomes of them."""
 
 import asyncio
-import logging
 from collections import deque
 from contextvars import copy_context
 from functools import partial
@@ -30,16 +29,14 @@ from aerobee.client.sending.lanes import ring_of
 from aerobee.client.sending.outgoing import outgoing_of
 from aerobee.client.sending.retries import worth_retrying
 from aerobee.client.sending.selectors import QueueSelector
+from aerobee.client.sending.unheard import UnheardFailures
 from aerobee.remoting.errors import AerobeeError, NotConnected
 from aerobee.remoting.message.message_id import UniqueIds
 from aerobee.remoting.net.tasks import Tasks
 
-log = logging.getLogger(__name__)
-
 TOPICS_KEPT: Final = 1_000  # whose requests are made ready
 WORKERS_MAX: Final = 64  # messages of a producer on the checked path at a time
 ROOM: Final = 0.75  # of what may be held: with so much `room` returns
-TOLD_GAP_S: Final = 1.0  # between two warnings of failures
 
 
 class SoonSends:
@@ -63,9 +60,7 @@ class SoonSends:
         self._ending = self._ended = False
         self._room_waiters: list[asyncio.Future[None]] = []
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._unheard = 0
-        self._last_unheard: BaseException | None = None
-        self._telling: asyncio.TimerHandle | None = None
+        self._unheard = UnheardFailures(self._loop)
         self._held_bytes_max = settings.send_soon_bytes_max
         ids = UniqueIds()
         self.sender = Sender(
@@ -158,9 +153,7 @@ class SoonSends:
         self._lines.clear()
         for handle in left:
             handle._settle(NotConnected("the producer was closed before the message was sent"))
-        if self._telling is not None:
-            self._telling.cancel()
-            self._tell()
+        self._unheard.end()
 
     async def _waiter(self, waiters: list[asyncio.Future[None]]) -> None:
         waiter = self._loop.create_future()
@@ -201,23 +194,8 @@ class SoonSends:
                 waiter.set_result(None)
 
     def unheard(self, handle: Handle, error: BaseException) -> None:
-        """Tell of failures for which nobody waits yet: the first at once, more now and then."""
-        self._unheard += 1
-        self._last_unheard = error
-        if self._telling is None:
-            self._tell()
-
-    def _tell(self) -> None:
-        self._telling = None
-        if self._unheard:
-            log.warning("sends failed, unawaited count=%d last=%s", *self._told())
-            gap_s = 0.0 if self._ended else TOLD_GAP_S  # who ends its loop is to hear of all
-            self._telling = self._loop.call_later(gap_s, self._tell)
-
-    def _told(self) -> tuple[int, BaseException | None]:
-        told = self._unheard, self._last_unheard
-        self._unheard, self._last_unheard = 0, None
-        return told
+        """Tell of a failure for which nobody waits yet."""
+        self._unheard.add(error)
 
     def failed(self, handle: Handle, error: AerobeeError) -> None:
         """A message was sent in a lane, or its time was up there."""

@@ -20,7 +20,7 @@ from aerobee.client import (
     SendStatus,
 )
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_message, check_name
-from aerobee.client.subscriptions import parse_subscription
+from aerobee.client.pulls.subscriptions import parse_subscription
 from aerobee.integrations.faststream.broker import AerobeeBroker
 from aerobee.integrations.faststream.producer import AerobeeFastProducer
 from aerobee.integrations.faststream.publisher import AerobeePublisher

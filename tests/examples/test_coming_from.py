@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from support.coming_from import programs
+from support.runs.coming_from import programs
 
 from aerobee.testing import ClusterThread
 

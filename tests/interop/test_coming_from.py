@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.coming_from import programs
 from support.interop import toolchain
+from support.runs.coming_from import programs
 
 from aerobee.testing import ClusterThread
 

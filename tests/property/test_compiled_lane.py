@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
-from support.lane_worlds import QUEUES, World, plain_ack
+from support.stand_ins.lane_worlds import QUEUES, World, plain_ack
 
 from aerobee.client.message import Message
 from aerobee.client.sending import offers, rings

@@ -12,14 +12,11 @@ import pytest
 
 TESTS: Final = Path(__file__).parents[2]
 FOLDERS: Final = (
-    *("adversity", "cli", "crash", "docs", "examples", "spark", "testing"),
-    "unit/remoting/net",
-)
-FOLDERS: Final = (
     "adversity",
     "cli",
     "crash",
     "docs",
+    "examples",
     "spark",
     "testing",
     "unit/integrations",

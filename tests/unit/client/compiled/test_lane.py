@@ -5,7 +5,7 @@ import re
 from typing import Any, Final
 
 import pytest
-from support.lane_worlds import World, plain_ack
+from support.stand_ins.lane_worlds import World, plain_ack
 
 from aerobee.client.message import Message
 from aerobee.remoting.frame import LENGTH_BYTES, decode_payload

@@ -8,8 +8,8 @@ import weakref
 from typing import Any, Final
 
 import pytest
-from support.lane_worlds import QUEUE, done
 from support.stand_ins.fake_cluster import FakeCluster
+from support.stand_ins.lane_worlds import QUEUE, done
 
 from aerobee.client import BrokerRefused, InvalidUse, Message, Producer
 from aerobee.client.sending import fast, handles

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pytest
-from support.lane_worlds import QUEUE, bodies, done, everything, is_stored, numbered
 from support.stand_ins.fake_cluster import FakeCluster
+from support.stand_ins.lane_worlds import QUEUE, bodies, done, everything, is_stored, numbered
 from support.waiting import until
 
 from aerobee.client import (
