@@ -1,8 +1,10 @@
 """Settings of clients, frozen, with the defaults of RocketMQ's Java client 5.5.0."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from types import UnionType
+from typing import Any
 
-from aerobee.client.errors import InvalidSetting
+from aerobee.client.errors import InvalidSetting, what_is_wrong
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.message.compression import CODECS, need_codec
 from aerobee.remoting.net.tls import TlsClientSettings
@@ -40,6 +42,7 @@ class ClientSettings:
     access_channel: str = "LOCAL"  # or "CLOUD": a trace topic for each region
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         if self.access_channel not in ("LOCAL", "CLOUD"):
             raise InvalidSetting(
                 f"access_channel={self.access_channel!r}: allowed are LOCAL, CLOUD"
@@ -63,6 +66,7 @@ class LatencySettings:
     detect_timeout_ms: int = 200  # detectTimeout
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         if len(self.slow_ms) != len(self.avoid_ms) or not self.slow_ms:
             raise InvalidSetting(
                 f"slow_ms has {len(self.slow_ms)} values, avoid_ms {len(self.avoid_ms)}: each of"
@@ -100,6 +104,7 @@ class ProducerSettings:
 
     def __post_init__(self) -> None:
         _check_range("send_soon_bytes_max", self.send_soon_bytes_max, 2**62)
+        _check_kinds(self)
         if self.compression not in CODECS:
             raise InvalidSetting(
                 f"compression={self.compression!r}: allowed are {', '.join(CODECS)}"
@@ -153,6 +158,7 @@ class PullSettings:
     idle_max_ms: int = 120_000  # a queue not pulled for so long is dropped and taken again
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         _check_range("queue_messages_max", self.queue_messages_max, 65_535)
         _check_range("queue_span_max", self.queue_span_max, 65_535)
         _check_range("topic_messages_max", self.topic_messages_max, 6_553_500)
@@ -186,6 +192,7 @@ class PushSettings:
     pull: PullSettings = field(default_factory=PullSettings)
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         if self.commit not in ("interval", "each"):
             raise InvalidSetting(f"commit={self.commit!r}: allowed are interval, each")
         _check_range("concurrency", self.concurrency, 1_000)
@@ -215,6 +222,7 @@ class LitePullSettings:
     )
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
 
 
@@ -231,11 +239,21 @@ class PullConsumerSettings:
     suspend_timeout_ms: int = 30_000  # consumerTimeoutMillisWhenSuspend: of one that may be held
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         if self.suspend_timeout_ms < self.suspend_ms:
             raise InvalidSetting(
                 f"suspend_timeout_ms={self.suspend_timeout_ms}: it must not be below"
                 f" suspend_ms={self.suspend_ms}"
             )
+
+
+def _check_kinds(settings: Any) -> None:
+    """Raise InvalidSetting for a value of another kind than its field has."""
+    for each in fields(settings):
+        kind, value = each.type, getattr(settings, each.name)
+        if isinstance(kind, type | UnionType) and not isinstance(value, kind):
+            wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace(" | ", " or ")
+            raise InvalidSetting(what_is_wrong(each.name, wanted, value))
 
 
 def _check_range(name: str, value: int | None, most: int) -> None:

@@ -47,15 +47,24 @@ class Tasks:
     def keep(
         self, work: Callable[[], Coroutine[Any, Any, None]], name: str, pause_s: float | None = None
     ) -> None:
-        """Run work that goes on until `close`: whatever ends it is told, and it begins anew."""
+        """Run work that goes on until `close`: whatever ends it is told, and it begins anew.
+
+        That it was cancelled is told when it begins anew: `asyncio.run` cancels all that is left
+        when its program has ended, and nothing of it will go on.
+        """
 
         def ended(task: asyncio.Task[Any]) -> None:
             if self._closed:
                 return
-            if task.cancelled() or task.exception() is None:
-                how = "was cancelled" if task.cancelled() else "came to its end"
-                self._on_failure(name, Ended(f"{name} {how}, and is to go on"))
-            task.get_loop().call_later(RESTART_S if pause_s is None else pause_s, begin)
+            if not task.cancelled() and task.exception() is None:
+                self._on_failure(name, Ended(f"{name} came to its end, and is to go on"))
+            pause = RESTART_S if pause_s is None else pause_s
+            task.get_loop().call_later(pause, again, task.cancelled())
+
+        def again(was_cancelled: bool) -> None:
+            if was_cancelled and not self._closed:
+                self._on_failure(name, Ended(f"{name} was cancelled, and is to go on"))
+            begin()
 
         def begin() -> None:
             if not self._closed and (task := self.start(work(), name)) is not None:

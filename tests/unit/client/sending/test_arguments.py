@@ -1,6 +1,7 @@
 """Wrong arguments are refused by name, at the call, by errors that ClientError catches."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -15,11 +16,13 @@ from aerobee.client import (
     InvalidSetting,
     InvalidUse,
     LitePullConsumer,
+    LitePullSettings,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
     PushConsumer,
+    PushSettings,
     RequestProducer,
     TransactionProducer,
     TransactionSettings,
@@ -248,6 +251,25 @@ def test_wrong_settings_are_client_errors_and_value_errors() -> None:
     assert isinstance(caught.value, ClientError)
     with pytest.raises(InvalidSetting, match="check_concurrency=0"):
         TransactionSettings(check_concurrency=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "value", "said"),
+    [
+        (PushSettings, "concurrency", "4", "concurrency must be int, is str '4'"),
+        (PushSettings, "batch", "16", "batch must be int or None, is str '16'"),
+        (ProducerSettings, "send_timeout_ms", 3.5, "send_timeout_ms must be int, is float 3.5"),
+        (TransactionSettings, "retries_max", None, "retries_max must be int, is None"),
+        (LitePullSettings, "pull", PushSettings(), "pull must be PullSettings, is PushSettings"),
+        (ClientSettings, "enable_trace", "no", "enable_trace must be bool, is str 'no'"),
+    ],
+)
+def test_settings_of_another_kind_are_refused_by_name(
+    settings: Callable[..., object], name: str, value: object, said: str
+) -> None:
+    """Where they are written, and not by what happens to compare them first."""
+    with pytest.raises(InvalidSetting, match=re.escape(said)):
+        settings(**{name: value})
 
 
 async def test_a_closed_producer_says_so(cluster: FakeCluster) -> None:

@@ -157,3 +157,14 @@ async def test_what_is_closed_is_no_failure() -> None:
     await begun.wait()
     await tasks.close()
     assert not told
+
+
+def test_work_of_a_program_that_has_ended_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """Who forgets to close a client is told that, not of each task that `asyncio.run` cancels."""
+
+    async def forget() -> None:
+        Tasks().every(60_000, forget, "the forgotten one")
+        await asyncio.sleep(0)
+
+    asyncio.run(forget())
+    assert not caplog.text
