@@ -1,5 +1,6 @@
 """The examples of integrations/README.md run as they stand."""
 
+import os
 import re
 import sqlite3
 import subprocess
@@ -29,6 +30,14 @@ def example(heading: str, cluster: ClusterThread) -> str:
     part = README.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     (program,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
     return str(program).replace("127.0.0.1:9876", cluster.namesrv_addr)
+
+
+def project(heading: str, cluster: ClusterThread, folder: Path) -> None:
+    """Write the files under a heading, each of which begins with its name."""
+    part = README.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    for name, text in re.findall(r"```python\n# (\S+)\n(.*?)```", part, re.DOTALL):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text.replace("127.0.0.1:9876", cluster.namesrv_addr))
 
 
 def run(program: str, folder: Path) -> str:
@@ -85,4 +94,45 @@ with TestClient(app) as client:
     print(ordered.status_code, bool(ordered.json()["message_id"]))
     while not consumer.statistics().handlers.succeeded:
         time.sleep(0.01)
+"""
+
+
+def test_a_django_project_sends_and_consumes(cluster: ClusterThread, tmp_path: Path) -> None:
+    """A request whose transaction fails sends nothing; SIGTERM ends the command, all committed."""
+    project("A Django project", cluster, tmp_path)
+    cluster.create_topic("shopped", 2)
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "shop.settings", "PYTHONPATH": "."}
+    manage = [sys.executable, "-m", "django"]
+    migrate = [*manage, "migrate", "--run-syncdb", "--verbosity", "0"]
+    subprocess.run(migrate, check=True, cwd=tmp_path, env=environment, timeout=TIMEOUT_S)
+    program = [sys.executable, "-W", "error::ResourceWarning", "-c", REQUESTS]
+    subprocess.run(program, check=True, cwd=tmp_path, env=environment, timeout=TIMEOUT_S)
+    consume = [*manage, "consume", "billing"]
+    with subprocess.Popen(consume, stdout=-1, text=True, cwd=tmp_path, env=environment) as child:
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(3)]
+        child.terminate()
+        rest = child.stdout.read()
+    assert child.returncode == 0
+    assert lines[0] == "consuming for billing\n"
+    assert sorted(lines[1:]) == ["billed b'7'\n", "billed b'8'\n"]
+    assert rest == "all that was handled is committed\n"
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        assert database.execute("SELECT number, billed FROM shop_order").fetchall() == [
+            ("7", 1),
+            ("8", 1),
+        ]
+    database.close()
+
+
+REQUESTS = """
+import django
+django.setup()
+from django.db import IntegrityError
+from django.test import Client
+
+client = Client(raise_request_exception=False, headers={"host": "localhost"})
+assert client.get("/orders/7").status_code == 200
+assert client.get("/orders/7").status_code == 500
+assert client.get("/orders/8").status_code == 200
 """

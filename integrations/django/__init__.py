@@ -1,0 +1,6 @@
+"""Aerobee in a Django project: `INSTALLED_APPS = [..., "aerobee.integrations.django"]`."""
+
+from aerobee.integrations.django.handlers import consumes
+from aerobee.integrations.django.producing import producer, send, send_on_commit
+
+__all__ = ["consumes", "producer", "send", "send_on_commit"]
