@@ -16,8 +16,9 @@ def is_adapter(path: Path) -> bool:
     return name(path).startswith("integrations/")
 
 
-NAMED_ALIKE: Final = "client/sync/"
-"""Its clients have the names of the asyncio ones, which `test_sync_clients.py` holds."""
+NAMED_ALIKE: Final = ("client/sync/", "integrations/django/management/")
+"""Clients with the names of the asyncio ones, which `test_sync_clients.py` holds; what Django calls
+by a name of its own."""
 
 
 def test_no_two_classes_have_one_name() -> None:

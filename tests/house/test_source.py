@@ -19,6 +19,8 @@ IO_MODULES = {"asyncio", "selectors", "socket", "socketserver", "ssl", "uvloop"}
 ENTRY_MODULES = {
     "aerobee.cli.entry": "console scripts",
     "aerobee.testing.plugin": "pytest's entry point",
+    "aerobee.integrations.django.apps": "found by Django",
+    "aerobee.integrations.django.management.commands.consume": "found by Django",
     "aerobee.broker.processors.unserved": "a list that a test holds against what is served",
     "aerobee.namesrv.unserved": "a list that a test holds against what is served",
 }
@@ -33,7 +35,8 @@ HOSTS = re.compile(
 ELSEWHERE = {
     "aerobee/cli/main.py", "hello.py", "pyspark/daemon.py", "runbroker.sh",
     "SPARK_HOME/sbin/start-master.sh", "SPARK_HOME/sbin/start-worker.sh", "start-master.sh",
-    "test_count_messages.py",
+    "test_count_messages.py", "manage.py", "shop/settings.py", "shop/models.py", "shop/urls.py",
+    "shop/handlers.py",
 }  # fmt: skip
 NAMED = re.compile(r"(?<![\w./*{<%-])((?:\w[\w-]*/)*\w[\w-]*\.(?:py|md|pyx|pxi|sh))(?![\w/])")
 URL = re.compile(r"\bhttps?://[^\s\"'`<>)\\]+")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import CommandError, call_command
 from django.db import connection
 
 from aerobee.client import InvalidMessage, InvalidUse, Message, ReceivedMessage
@@ -45,16 +44,6 @@ def test_a_group_has_one_function_for_a_topic() -> None:
     assert groups() == ["billing", "shipping"]
     with pytest.raises(ImproperlyConfigured, match="'none' has no handlers"):
         consumer_of("none")
-
-
-def test_the_command_wants_groups_with_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would wait for nothing."""
-    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
-    with pytest.raises(CommandError, match="no handlers: no app has"):
-        call_command("consume")
-    consumes("orders", group="billing")(handle)
-    with pytest.raises(CommandError, match="no handlers for shipping; groups that have: billing"):
-        call_command("consume", "billing", "shipping")
 
 
 def test_a_connection_is_closed_behind_each_call() -> None:
