@@ -1,5 +1,6 @@
 """What a producer sends without waiting: `send_soon`, and how much of it there may be."""
 
+import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from aerobee.client.sending.retries import worth_retrying
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.sending.soon import SoonSends
 from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -138,10 +140,17 @@ class SoonProducer(QueueFinder):
         watched = self._hooks or self._choice.tolerance is not None
         return Doors(
             settings, self._packer, self._headers, self._choice, instance.routes.routes,
-            self._outages, self._open, self._connect, self._route, self._deliver,
+            self._outages, self._open_here, self._connect, self._route, self._deliver,
             self._deliver_after,
             plain=not watched and not settings.retry_other_broker_when_not_stored,
         )  # fmt: skip
+
+    def _open_here(self, queue: MessageQueue) -> Connection | None:
+        """Return what `_open` does, once a turn; raises InvalidUse in another event loop."""
+        instance = self._instance
+        if instance is not None and instance.loop is not asyncio.get_running_loop():
+            raise InvalidUse(self._foreign(instance))
+        return self._open(queue)
 
     @abstractmethod
     async def _deliver(

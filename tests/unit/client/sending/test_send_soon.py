@@ -15,6 +15,7 @@ from aerobee.client import (
     InvalidUse,
     LatencySettings,
     Message,
+    MessageQueue,
     Producer,
     ProducerSettings,
     SendContext,
@@ -74,6 +75,46 @@ async def test_a_handle_can_be_used_in_every_way(cluster: FakeCluster) -> None:
         await until(lambda: len(called) == 2)
         assert called == [handle, handle]
         assert "stored" in repr(handle)
+
+
+async def test_order_is_kept_while_a_connection_is_made(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message in each turn of the loop, also while it is there and who waits has not heard."""
+    real = Producer._connect
+
+    async def slowly(producer: Producer, queue: MessageQueue, deadline_s: float) -> Connection:
+        connection = await real(producer, queue, deadline_s)
+        await asyncio.sleep(0.01)
+        return connection
+
+    monkeypatch.setattr(Producer, "_connect", slowly)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
+        connection = producer._open(QUEUE)
+        assert connection is not None
+        connection.abort("as the test wants")
+        sent: list[Any] = []
+        expected = []
+        while not sent or not sent[0].done:
+            expected.append(b"%06d" % len(sent))
+            sent.append(producer.send_soon(Message("t", expected[-1]), queue=QUEUE))
+            await asyncio.sleep(0)
+        assert all(is_stored(each) for each in await done(*sent))
+    assert bodies(cluster.brokers[0]) == [b"warm", *expected]
+
+
+async def test_new_queues_are_taken_as_soon_as_they_are_known(cluster: FakeCluster) -> None:
+    """And those that are gone no more."""
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        for count in (2, 5, 1):
+            cluster.create("t", count)
+            expected = await producer.fetch_queues("t")
+            assert len(expected) == 2 * count
+            sent = [producer.send_soon(Message("t", b"x")) for _ in range(20)]
+            assert {each.queue for each in await done(*sent)} == set(expected)
+            sends = (producer.send(Message("t", b"x")) for _ in range(20))
+            assert {each.queue for each in await asyncio.gather(*sends)} == set(expected)
 
 
 async def _result(handle: Any) -> Any:
@@ -179,6 +220,23 @@ async def test_a_producer_that_closes_takes_nothing_more(cluster: FakeCluster) -
     await closing
     assert refused
     assert everything(cluster) == [b"x"]
+
+
+async def test_another_event_loop_is_refused(cluster: FakeCluster) -> None:
+    """By name, and with nothing sent: a connection is written to by its own loop alone."""
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await done(producer.send_soon(Message("t", b"warm"), queue=QUEUE))
+
+        async def soon() -> None:
+            await producer.send_soon(Message("t", b"x"), queue=QUEUE)
+
+        async def awaited() -> None:
+            await producer.send(Message("t", b"x"), queue=QUEUE)
+
+        for elsewhere in (soon, awaited):
+            with pytest.raises(InvalidUse, match="was started in another event loop"):
+                await asyncio.to_thread(asyncio.run, elsewhere())
+    assert bodies(cluster.brokers[0]) == [b"warm"]
 
 
 async def test_hooks_see_each_message(cluster: FakeCluster) -> None:
