@@ -16,7 +16,7 @@ from aerobee.client.sending import fast, handles
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
 SEND: Final = RequestCode.SEND_MESSAGE_V2
-KINDS: Final = {fast.Handle, handles.Handle}
+KINDS: Final = dict.fromkeys((fast.Handle, handles.Handle))
 
 pytestmark = pytest.mark.usefixtures("lane_code", "topic")
 

@@ -142,6 +142,22 @@ async def test_order_is_kept_over_a_connection_that_this_side_ends(
         sent += [producer.send_soon(Message("t", b"later"), queue=QUEUE) for _ in range(3)]
         await done(*sent)
     assert bodies(broker) == [b"warm", *numbered(1_500)[1_024:], *[b"later"] * 3]
+    ids = [find_property(each.properties, "UNIQ_KEY") for each in broker.log["t", 0][1:]]
+    assert ids == [handle.result().message_id for handle in sent[1_024:]]
+    assert len(set(ids)) == len(ids)
+
+
+async def test_each_time_that_is_up_is_noticed(cluster: FakeCluster) -> None:
+    """Also when nothing else happens on the connection."""
+    cluster.brokers[0].script[SEND].extend([lambda *_: None] * 4)
+    async with Producer(namesrv=cluster.namesrv) as producer:
+        await producer.fetch_queues("t")
+        sent = [
+            producer.send_soon(Message("t", b"x"), queue=QUEUE, timeout_ms=timeout_ms)
+            for timeout_ms in (150, 50, 250, 200)
+        ]
+        outcomes = await asyncio.wait_for(done(*sent), 10)
+    assert all(isinstance(each, Unavailable) for each in outcomes)
 
 
 async def test_a_silent_broker_costs_no_more_than_the_time(cluster: FakeCluster) -> None:
@@ -202,7 +218,12 @@ async def test_an_awaited_send_goes_on_where_the_plain_way_ends(cluster: FakeClu
         await asyncio.gather(*(producer.send(Message("t", b"warm")) for _ in range(8)))
         broker.refuse(SEND, ResponseCode.SYSTEM_BUSY, 2)
         results = await asyncio.gather(*(producer.send(Message("t", b"x")) for _ in range(8)))
-        assert len({result.message_id for result in results}) == 8
+        asked = [each for one in cluster.brokers for each in one.requests(SEND)]
+        asked = [each for each in asked if each.body == b"x"]
+        ids = {find_property(each.ext["i"].encode(), "UNIQ_KEY") for each in asked}
+        assert len(asked) == 10
+        assert ids == {result.message_id for result in results}
+        assert len(ids) == 8
         broker.script[SEND].append(lambda connection, _: connection.abort("as the test wants"))
         await asyncio.gather(*(producer.send(Message("t", b"y")) for _ in range(8)))
         await producer.send(Message("t", b"y"), queue=QUEUE)
