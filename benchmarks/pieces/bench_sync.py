@@ -95,9 +95,11 @@ def sends(namesrv: str, count: int, rounds: int) -> None:
         def send_soon() -> None:
             producer.send_soon(Message("bench", BODY, tags="a", keys="k"))
 
-        for name, one in (("send", send), ("send_soon", send_soon)):
+        for name, one, times in (("send", send, 1), ("send_soon", send_soon, 5)):
             for threads in (1, 8):
-                run = lambda one=one, threads=threads: measure(count, threads, one, producer.flush)
+                run = lambda one=one, threads=threads, times=times: measure(
+                    times * count, threads, one, producer.flush
+                )
                 report(f"{name}, {threads} threads", rounds, run)
 
 
