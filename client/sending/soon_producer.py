@@ -101,6 +101,20 @@ class SoonProducer(QueueFinder):
         if self._sends is not None:
             await self._sends.flush()
 
+    def _begin_send(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        key: str | int | None,
+        selector: QueueSelector | None,
+        timeout_ms: int | None,
+    ) -> Handle | None:
+        """Begin what `send` awaits; None where it does not go the plain way."""
+        sends = self._sends
+        if sends is None:
+            return None
+        return sends.sender.begin(message, queue, key, selector, timeout_ms, False)
+
     async def _send_again(
         self, message: Message, handle: Handle, error: AerobeeError
     ) -> SendResult:

@@ -65,7 +65,7 @@ class Call(Posted, Generic[T]):
     def __init__(
         self,
         thread: "LoopThread",
-        work: Coroutine[Any, Any, T],
+        work: Coroutine[Any, Any, T] | None,
         on_end: Callable[[], None] | None = None,
         unwanted: Callable[[T], None] | None = None,
     ) -> None:
@@ -150,14 +150,24 @@ class Call(Posted, Generic[T]):
         if self.given_up:
             self.refuse()
             return
+        self._begin_task(loop)
+
+    def _begin_task(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._work is not None
         self._thread.calls.add(self)
-        self.task = loop.create_task(self._carry_out(), context=self._context)
+        self.task = loop.create_task(self._carry_out(self._work), context=self._context)
+
+    async def over(self) -> None:
+        """Return when it has ended; whatever comes of it is its caller's."""
+        if self.task is not None:
+            await asyncio.wait([self.task])
 
     def refuse(self) -> None:
         """Let the caller know that nothing is done any more."""
         if not self.done:
-            if inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
-                self._work.close()  # it never began, nor will it
+            work = self._work
+            if work is not None and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                work.close()  # it never began, nor will it
             self.error = _closed()
             self._end()
 
@@ -166,9 +176,9 @@ class Call(Posted, Generic[T]):
         self.error, self.done = _closed(), True
         self._answered.release()
 
-    async def _carry_out(self) -> None:
+    async def _carry_out(self, work: Coroutine[Any, Any, T]) -> None:
         try:
-            result = await self._work
+            result = await work
             if self.given_up and self._unwanted is not None:
                 self._unwanted(result)
             else:

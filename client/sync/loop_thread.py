@@ -170,11 +170,9 @@ class LoopThread:
 
     async def _finish(self) -> None:
         mine = asyncio.current_task()
-        others = [task for call in self.calls if (task := call.task) is not mine and task]
         try:
             async with asyncio.timeout(EXIT_S):
-                if others:
-                    await asyncio.wait(others)
+                await asyncio.gather(*[call.over() for call in self.calls if call.task is not mine])
                 closing = [_leave(client) for client in self.clients]
                 await asyncio.gather(*closing, return_exceptions=True)
         except TimeoutError:

@@ -14,6 +14,7 @@ from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
 from aerobee.client.sync.lifetime import BlockingClient
 from aerobee.client.sync.loop_thread import LoopThread
+from aerobee.client.sync.sends import SendCall
 from aerobee.client.sync.soon import SendHandle, SoonSends
 
 
@@ -84,12 +85,14 @@ class Producer(BlockingClient[AsyncProducer]):
         answer, SendFailed when the attempts or the time are used up. Interrupted by Ctrl-C it is
         cancelled: whether the message was stored is not known then.
         """
-        return self._run(
-            self._inner.send(
-                message, queue=queue, key=key, selector=selector, timeout_ms=timeout_ms,
-                deliver_at=deliver_at, delay=delay,
-            )
-        )  # fmt: skip
+        if deliver_at is not None or delay is not None:
+            check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
+            message = due(message, deliver_at, delay)
+        thread = self._usable()
+        how = {"queue": queue, "key": key, "selector": selector, "timeout_ms": timeout_ms}
+        call = SendCall(thread, self._inner, message, how)
+        thread.post(call)
+        return call.wait()
 
     def send_soon(
         self,

@@ -6,11 +6,13 @@ import contextvars
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from aerobee.client import Producer as AsyncProducer
 from aerobee.client.sync import (
+    ConnectionLost,
     InvalidMessage,
     InvalidUse,
     Message,
@@ -270,3 +272,58 @@ def test_hooks_are_called_in_the_context_of_who_sends(namesrv: str) -> None:
     heard.names.clear()
     asyncio.run(send())
     assert heard.names == expected
+
+
+def test_a_send_that_waits_goes_by_the_lane_and_is_tried_again(
+    namesrv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain one has no task; one that the lane fails, or declines, is as ever."""
+    with Producer("soon", namesrv=namesrv) as producer:
+        queue = producer.send(Message(new_topic(), b"warm")).queue
+        producer.send(Message(queue.topic, b"warm"), queue=queue)
+        tasks: set[bool] = set()
+
+        def look() -> None:
+            assert producer._thread is not None
+            tasks.update(call.task is None for call in producer._thread.calls)
+
+        with loop_held(producer):
+            threads = [
+                threading.Thread(
+                    target=producer.send,
+                    args=(Message(queue.topic, b"x"),),
+                    kwargs={"queue": queue},
+                )
+                for _ in range(5)
+            ]
+            for thread in threads:
+                thread.start()
+            watching = threading.Thread(target=producer._in_loop, args=(look,))
+            watching.start()
+        for thread in (*threads, watching):
+            thread.join(20)
+        assert True in tasks
+        assert len(stored(namesrv, queue)) >= 6
+        with pytest.raises(InvalidUse):
+            producer.send(Message(queue.topic, b"x"), queue=queue, key="k")
+        with pytest.raises(InvalidMessage):
+            producer.send(Message(queue.topic, b""), queue=queue)
+        large = producer.send(Message(queue.topic, b"x" * 100_000), queue=queue)
+        assert large.queue == queue
+
+        inner, lost = producer._inner, list[object]()
+        begin = inner._begin_send
+
+        def begin_and_lose(*arguments: Any, **how: Any) -> Any:
+            sent = begin(*arguments, **how)
+            lost.append(sent)
+            if len(lost) == 1:
+                connection = inner._open(queue)
+                assert connection is not None
+                connection.abort("as by a network")
+            return sent
+
+        monkeypatch.setattr(inner, "_begin_send", begin_and_lose)
+        again = producer.send(Message(queue.topic, b"again"), queue=queue)
+        assert again.status is SendStatus.SEND_OK
+        assert isinstance(lost[0].error, ConnectionLost)  # type: ignore[attr-defined]
