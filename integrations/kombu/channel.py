@@ -209,8 +209,8 @@ class TaskChannel(virtual.Channel):
             message = super().basic_get(queue, no_ack=no_ack, **kwargs)
         finally:
             self._getting.discard(queue)
-        if message is not None and no_ack:
-            self.qos.ack(message.delivery_tag)
+        if message is not None and no_ack:  # it is not counted among what is in hand
+            self.handed.pop(message.delivery_tag).acknowledge()
         return message
 
     def basic_qos(

@@ -110,6 +110,17 @@ def test_reject_drops_and_requeue_delivers_again(connection: Connection) -> None
     message.ack()
 
 
+def test_what_needs_no_acknowledgement_is_done_when_it_is_got(connection: Connection) -> None:
+    """It does not come again, and does not count as being in hand."""
+    queue = Queue("unacknowledged")
+    put(connection, queue, "got")
+    channel: Any = connection.channel()
+    message = queue(channel).get(no_ack=True, accept=["json"])
+    assert (message.payload, channel.handed) == ("got", {})
+    channel.close()
+    assert get(connection.channel(), queue) is None
+
+
 def test_purge_leaves_nothing(connection: Connection, other: Connection) -> None:
     """Nobody gets what was there; what comes behind it arrives."""
     queue = Queue("purged")
