@@ -6,10 +6,6 @@ from time import monotonic
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
-
 from aerobee.client import (
     ConsumeContext,
     ConsumeHook,
@@ -19,6 +15,15 @@ from aerobee.client import (
     StatisticSample,
 )
 from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.extras import need
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
+except ModuleNotFoundError:
+    need("prometheus", "aerobee.integrations.prometheus")
+    raise
 
 __all__ = ["ClientMetrics", "Sampled"]
 

@@ -27,7 +27,10 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "spark": _SPARK,
     "export": (*_CLI, *_SPARK),
     "delta": ("deltalake",),
+    "django": ("django",),
     "faststream": ("faststream",),
+    "prometheus": ("prometheus_client",),
+    "sqlalchemy": ("sqlalchemy",),
     "taskiq": ("taskiq",),
 }  # fmt: skip
 """The extras, each with the modules that its part cannot do without.
