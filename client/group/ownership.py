@@ -81,6 +81,7 @@ class Ownership:
         self._changed: set[str] = set()  # topics whose queues changed since they were announced
         self._taking: set[MessageQueue] = set()
         self._locked_out: set[MessageQueue] = set()  # to be taken when others give up their locks
+        self._between: set[MessageQueue] = set()  # not ours, and a broker may hold them for us
         self._asking = asyncio.Semaphore(ASKED_AT_A_TIME)
         self._gains = Tasks()
         self._losses = Tasks()
@@ -113,7 +114,8 @@ class Ownership:
     def release(self) -> None:
         """Begin to give up the queues that the plan gives to others.
 
-        Queues that nobody pulled for `idle_max_ms` are ended, too: they are taken again.
+        Queues that nobody pulled for `idle_max_ms` are ended, too: they are taken again. What was
+        to be taken again, or could not be, and falls to another member now, is given up as well.
         """
         now = asyncio.get_running_loop().time()
         for queue, process in list(self._queues.items()):
@@ -127,6 +129,10 @@ class Ownership:
                     queue,
                 )
                 self._lose(queue, give_up=False)
+        between = self._between - self._taking
+        if others := {queue for queue in between if not self._wanted(queue)}:
+            self._between -= others
+            self._released_by(self._losses.start(self._give_up(others), "give up queues"))
 
     def take(self) -> None:
         """Begin to gain the queues that the plan gives to this member."""
@@ -144,7 +150,7 @@ class Ownership:
         Who cancels it leaves at once: what has not been given up is found out by the brokers.
         """
         self._closed = True
-        begun = self._taking | self._locked_out
+        begun = self._taking | self._locked_out | self._between
         abandoned = sorted(begun - self._ending.keys())  # what ends is given up when it has
         try:
             await self._gains.close()
@@ -248,11 +254,15 @@ class Ownership:
         process.drop()
         self._changed.add(queue.topic)
         task = self._losses.start(self._finish(queue, process, give_up=give_up), f"end {queue}")
+        self._released_by(task)
+        return task
+
+    def _released_by(self, task: asyncio.Task[Any] | None) -> None:
+        """Take nothing, and do not leave, before this has ended."""
         if task is not None:
             self._ends.add(task)
             task.add_done_callback(self._ends.discard)
             self._instance.rebalancing.releasing(task)
-        return task
 
     async def _finish(self, queue: MessageQueue, process: ProcessQueue, *, give_up: bool) -> None:
         try:
@@ -263,6 +273,8 @@ class Ownership:
             if give_up or self._closed:
                 await self._give_up([queue])
                 log.info("queue given up group=%s queue=%s", self._group, queue)
+            else:
+                self._between.add(queue)  # until it is taken anew, or falls to another member
         finally:
             del self._ending[queue]
             self._announce(queue.topic)
@@ -310,6 +322,7 @@ class Ownership:
             self._announce(topic)
 
     async def _take(self, queue: MessageQueue) -> None:
+        self._between.add(queue)
         try:
             start = await self._start(queue)
         except AerobeeError as error:
@@ -319,6 +332,7 @@ class Ownership:
             log.exception("queue not taken group=%s queue=%s", self._group, queue)
             self._instance.rebalancing.later()
         else:
+            self._between.discard(queue)
             if start is None or not self._wanted(queue):
                 await self._give_up([queue])  # the broker may have made it ours in the meantime
             else:

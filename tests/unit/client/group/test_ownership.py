@@ -305,3 +305,32 @@ async def test_queues_to_be_popped_are_not_pulled(
         await until(lambda: "set the message request mode to PULL" in caplog.text)
         assert only.queues() == []
     assert "knows no assignment" in caplog.text
+
+
+@pytest.mark.parametrize("moved", [False, True])
+async def test_a_queue_that_could_not_be_taken_keeps_no_lock(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, moved: bool
+) -> None:
+    """Nobody tells where to begin, at first or after a drop: who leaves gives the lock back."""
+    cluster.create("t", 1)
+    cluster.brokers.pop()
+    broker, query = cluster.brokers[0], RequestCode.QUERY_CONSUMER_OFFSET
+    if not moved:
+        broker.refuse(query, ResponseCode.SYSTEM_ERROR, times=1000)
+    client = ClientSettings(rebalance_interval_ms=60_000, rebalance_gap_ms=60_000)
+    only = PushConsumer("g", namesrv=cluster.namesrv, client=client, ordered=True)
+    only.subscribe("t", Seen().handle)
+    async with only:
+        if moved:
+            await until(lambda: len(only.queues()) == 1)
+            broker.refuse(query, ResponseCode.SYSTEM_ERROR, times=1000)
+            ext = {"suggestWhichBrokerId": "0", "nextBeginOffset": "0", "minOffset": "0"}
+            ext["maxOffset"] = "0"
+            broker.script[RequestCode.PULL_MESSAGE].append(
+                lambda *_: Reply(code=ResponseCode.PULL_OFFSET_MOVED, ext=ext)
+            )
+            broker.store("t", 0, b"wakes the pull")
+            await until(lambda: not only.queues())
+        await until(lambda: "(SYSTEM_ERROR)" in caplog.text)
+        assert any(queue.topic == "t" for _, queue in broker.owners.locks)
+    assert not broker.owners.locks
