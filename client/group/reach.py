@@ -73,19 +73,16 @@ class Reach:
     def _tell_refusal(self, topic: str, why: str) -> None:
         """Tell why a share cannot be had though somebody answers; each reason is news."""
         said, what = self._refusals.setdefault(topic, set()), self._sharing(topic)
-        if said and why not in said and len(said) < REASONS_MAX:
-            log.warning("%s fails: %s", what, why)
-        else:
-            self._outages.failed(what, why)
-        if len(said) < REASONS_MAX:
+        if why not in said and len(said) < REASONS_MAX:
             said.add(why)
+            self._outages.forget(what)
+        self._outages.failed(what, why)
 
     def shared(self, topic: str) -> None:
         """The share of a topic is known."""
         if self.problems.pop(topic, None) is not None:
             self._outages.over(self._finding(topic))
             self._outages.over(self._sharing(topic))
-            self._refusals.pop(topic, None)
 
     def not_taken(self, queue: MessageQueue, error: AerobeeError) -> None:
         """A queue that is ours cannot be begun."""
