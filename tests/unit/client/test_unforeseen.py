@@ -167,15 +167,15 @@ class Odd(Exception):
     """No error of this project."""
 
 
-@pytest.mark.parametrize("what", ["pull", "deliver"])
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Puller, "begin"), (Puller, "read"), (FetchedMessages, "add")]
+)
 async def test_pulling_goes_on_after_any_error(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, what: str
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
     """Of a given queue, too, which nobody takes anew; nothing that was fetched is stranded."""
     cluster.create("t", 1)
     left = [3]
-    owner: type = Puller if what == "pull" else FetchedMessages
-    name = "begin" if what == "pull" else "add"
     sound = getattr(owner, name)
 
     def broken(*arguments: object, **named: object) -> object:

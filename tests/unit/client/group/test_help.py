@@ -91,7 +91,7 @@ async def test_the_example_of_a_name_runs(
     async with push, lite, PullConsumer("pull", namesrv=paid.namesrv) as pull:
         await until(lambda: len(got) == 3)
         await until(lambda: bool(lite.assignment()))
-        names = dict(vars(aerobee.client)) | {
+        names = {name: getattr(aerobee.client, name) for name in aerobee.client.__all__} | {
             "consumer": {"push": push, "lite": lite, "pull": pull}[SNIPPETS[name]],
             "message": got[0],
             "queue": push.queues()[0],

@@ -66,6 +66,7 @@ ERRORS: list[ClientError] = [
     ReplyNotTaken("gone"),
     RouteMissing("orders", "a:1", no_broker=True),
     SendQueueFull(9, 1_000),
+    SendQueueFull(64, 2**26),
     SendFailed("orders", ["broker-a"], 5, {"broker-a": Unavailable("away")}),
     SendQueueFull(3, 384),
     TransactionNotBegun("orders", "ID", "FLUSH_DISK_TIMEOUT"),
@@ -175,7 +176,7 @@ def test_every_error_is_shown() -> None:
     """All that a client exports; one of them where consumers are."""
     exported = [getattr(aerobee.client, name) for name in aerobee.client.__all__]
     errors = {each for each in exported if isinstance(each, type) and issubclass(each, Exception)}
-    assert errors - {type(error) for error in ERRORS} == {ClientError}
+    assert errors - {type(error) for error in ERRORS} == {ClientError, InvalidHandler}  # consumers'
 
 
 def test_results_and_messages_are_shown_shortly() -> None:
