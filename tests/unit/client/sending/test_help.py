@@ -176,7 +176,7 @@ def test_every_error_is_shown() -> None:
     """All that a client exports; one of them where consumers are."""
     exported = [getattr(aerobee.client, name) for name in aerobee.client.__all__]
     errors = {each for each in exported if isinstance(each, type) and issubclass(each, Exception)}
-    assert errors - {type(error) for error in ERRORS} == {ClientError, InvalidHandler}  # consumers'
+    assert errors - {type(error) for error in ERRORS} == {ClientError}  # consumers'
 
 
 def test_results_and_messages_are_shown_shortly() -> None:
