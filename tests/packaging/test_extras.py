@@ -100,7 +100,7 @@ def homes(root: str) -> list[str]:
     return metadata.packages_distributions().get(root, [])
 
 
-FRAMEWORKS = {"django", "fastapi", "prometheus", "sqlalchemy"}
+FRAMEWORKS = {"celery", "django", "fastapi", "faststream", "prometheus", "sqlalchemy", "taskiq"}
 """Extras of adapters: who uses one has its framework, and nobody has all of them."""
 
 
