@@ -1,5 +1,6 @@
 """What the consumers that share queues have in common."""
 
+from abc import abstractmethod
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -32,9 +33,9 @@ class BlockingMember(BlockingClient[M]):
         """
         self._start(partial(self._begin, timeout_ms))
 
+    @abstractmethod
     def _begin(self, timeout_ms: int | None) -> Coroutine[Any, Any, None]:
         """Return the start of the asyncio client."""
-        raise NotImplementedError
 
     @property
     def client_id(self) -> str:

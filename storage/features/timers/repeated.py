@@ -20,6 +20,7 @@ from aerobee.storage.features.timers.index import TimerIndex
 from aerobee.storage.recovery.walk import records_over
 from aerobee.storage.store import MessageStore
 
+MS_DIGITS_MAX: Final = 19  # of a 64-bit number
 _NEEDLE: Final = f"{Property.TIMER_DEQUEUE_MS}\x01".encode()
 _MARK: Final = f"{DELIVERED_PROPERTY}\x01".encode()
 
@@ -32,16 +33,17 @@ def delivered_unmarked(store: MessageStore, index: TimerIndex, end: int) -> tupl
     And the latest of these seconds.
     """
     delivered = Counter(_delivered(store, index, end))
-    found: set[int] = set()
+    found, until_s = set[int](), 0
     if not delivered:
-        return found, 0
-    seconds = {int(out) // PRECISION_MS for _, _, out in delivered}
+        return found, until_s
+    seconds = {_second(identity) for identity in delivered}
     for record in _waiting(store, index, seconds):
         identity = _identity(record)
         if identity is not None and delivered[identity] > 0:
             delivered[identity] -= 1
             found.add(record.queue_offset)
-    return found, max(seconds)
+            until_s = max(until_s, _second(identity))
+    return found, until_s
 
 
 def _delivered(store: MessageStore, index: TimerIndex, end: int) -> Iterator[Identity]:
@@ -56,7 +58,7 @@ def _delivered(store: MessageStore, index: TimerIndex, end: int) -> Iterator[Ide
             continue
         identity = _identity_of(parse_properties(properties))
         is_own = identity is not None and identity[1] == scanned.topic
-        if identity is not None and is_own and int(identity[2]) // PRECISION_MS >= index.read_s:
+        if identity is not None and is_own and _second(identity) >= index.read_s:
             yield identity
 
 
@@ -81,6 +83,10 @@ def _records(store: MessageStore, places: Iterator[tuple[int, int]]) -> Iterator
             continue
 
 
+def _second(identity: Identity) -> int:
+    return int(identity[2]) // PRECISION_MS
+
+
 def _identity(record: Record) -> Identity | None:
     properties = parse_properties(record.properties)
     return None if Property.TIMER_DEL_UNIQKEY in properties else _identity_of(properties)
@@ -91,6 +97,8 @@ def _identity_of(properties: dict[str, str]) -> Identity | None:
         properties.get(name)
         for name in (Property.UNIQ_KEY, Property.REAL_TOPIC, Property.TIMER_OUT_MS)
     )
-    if not key or not topic or not out or not (out.isascii() and out.isdecimal()):
+    if not key or not topic or not out or len(out) > MS_DIGITS_MAX:
+        return None  # a producer may write what it likes
+    if not (out.isascii() and out.isdecimal()):
         return None
     return key, topic, out

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from support.disks.logs import NOW_MS, bodies, send
 from support.features.timers import Timers
 
@@ -66,4 +67,21 @@ async def test_without_another_broker_nothing_is_compared(tmp_path: Path) -> Non
     timers.begin()
     timers.clock.advance(30_000)
     assert bodies(timers.store, "T") == [b"a", b"a"]
+    timers.stop()
+
+
+@pytest.mark.parametrize("out", ["9" * 5000, "9" * 19, "-1", "\u0663", "soon"])
+async def test_what_a_producer_wrote_as_its_second_stops_no_start(tmp_path: Path, out: str) -> None:
+    """Properties of a delivery are the user's to write; the timers that wait are delivered."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 20_100)
+    await timers.save()
+    texts = {"UNIQ_KEY": "a", "REAL_TOPIC": "T", "TIMER_OUT_MS": out, "TIMER_DEQUEUE_MS": "1"}
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in texts.items()).encode()
+    send(timers.store, "T", body=b"odd", properties=properties, now_ms=NOW_MS + 1)
+    timers.die()
+    had_by_another(tmp_path)
+    timers.begin()
+    timers.clock.advance(30_000)
+    assert bodies(timers.store, "T") == [b"odd", b"a"]
     timers.stop()
