@@ -10,6 +10,7 @@ from aerobee.client.received import ReceivedMessage
 from aerobee.integrations.kombu.options import TransportOptions
 from aerobee.remoting.clocks import wall_clock_ms
 
+MS_DIGITS_MAX: Final = 18  # as a 64-bit number has
 EXPIRES_AT: Final = "kombu_expires_ms"
 """Property: nobody wants it after this time, in milliseconds since 1970."""
 DUE_AT: Final = "kombu_due"
@@ -76,13 +77,19 @@ def unpacked(received: ReceivedMessage) -> Payload:
 def is_over(received: ReceivedMessage) -> bool:
     """Whether nobody wants it any more."""
     at = received.properties.get(EXPIRES_AT)
-    return at is not None and at.isdecimal() and int(at) <= wall_clock_ms()
+    sound = at is not None and at.isascii() and at.isdecimal() and len(at) <= MS_DIGITS_MAX
+    return sound and int(at or 0) <= wall_clock_ms()
 
 
 def is_early(received: ReceivedMessage) -> bool:
-    """Whether it is on its way to a time that no timer reaches at once."""
+    """Whether it is on its way to a time that no timer reaches at once; raises ValueError."""
     at = received.properties.get(DUE_AT)
-    return at is not None and datetime.fromisoformat(at) > datetime.now(UTC)
+    if at is None:
+        return False
+    due = datetime.fromisoformat(at)
+    if due.tzinfo is None:
+        raise ValueError(f"{DUE_AT}={at!r} has no time zone")
+    return due > datetime.now(UTC)
 
 
 def _timed(

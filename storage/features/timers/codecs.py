@@ -55,6 +55,7 @@ DELETE: Final = 4
 """Of a unit: its message takes another one back."""
 MAGIC_BITS: Final = 0xF
 
+MS_DIGITS_MAX: Final = 18  # as a 64-bit number has
 CHECK_AT: Final = UNIT_FIELDS.at("check")
 AFTER_AT: Final = UNIT_FIELDS.at("after_ms")
 
@@ -119,6 +120,12 @@ class TimerCheck(msgspec.Struct, frozen=True, gc=False):
     state_version: int = 0
     timestamp: int = 0
     counter: int = 0
+
+
+def ms_of(text: str) -> int | None:
+    """Return the milliseconds that a property says; None for what is none: users may write it."""
+    sound = text.isascii() and text.isdecimal() and len(text) <= MS_DIGITS_MAX
+    return int(text) if sound else None
 
 
 def slot_index(time_s: int) -> int:

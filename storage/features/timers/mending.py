@@ -34,6 +34,7 @@ from aerobee.storage.features.timers.codecs import (
     WHEEL_BYTES,
     Unit,
     encode_slot,
+    ms_of,
     slot_index,
 )
 from aerobee.storage.features.timers.note import TimersNote, encode_note
@@ -159,10 +160,10 @@ class TimersMender:
         """Return the unit of a message; of a second that is done where its record is damaged."""
         record = self._record(position, size)
         properties = {} if record is None else parse_properties(record.properties)
-        out = properties.get(Property.TIMER_OUT_MS, "")
-        if not (out.isascii() and out.isdecimal()):
+        out_ms = ms_of(properties.get(Property.TIMER_OUT_MS, ""))
+        if out_ms is None:
             return Unit(-1, DEFAULT, (read_s - 1) * PRECISION_MS, 0, position, size)
-        out_s, magic = int(out) // PRECISION_MS, DEFAULT
+        out_s, magic = out_ms // PRECISION_MS, DEFAULT
         time_s = out_s if time_s is None else time_s
         if time_s < out_s:
             magic |= ROLL

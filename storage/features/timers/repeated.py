@@ -15,12 +15,11 @@ from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY, mentions
-from aerobee.storage.features.timers.codecs import PRECISION_MS
+from aerobee.storage.features.timers.codecs import PRECISION_MS, ms_of
 from aerobee.storage.features.timers.index import TimerIndex
 from aerobee.storage.recovery.walk import records_over
 from aerobee.storage.store import MessageStore
 
-MS_DIGITS_MAX: Final = 19  # of a 64-bit number
 _NEEDLE: Final = f"{Property.TIMER_DEQUEUE_MS}\x01".encode()
 _MARK: Final = f"{DELIVERED_PROPERTY}\x01".encode()
 
@@ -97,8 +96,6 @@ def _identity_of(properties: dict[str, str]) -> Identity | None:
         properties.get(name)
         for name in (Property.UNIQ_KEY, Property.REAL_TOPIC, Property.TIMER_OUT_MS)
     )
-    if not key or not topic or not out or len(out) > MS_DIGITS_MAX:
-        return None  # a producer may write what it likes
-    if not (out.isascii() and out.isdecimal()):
+    if not key or not topic or not out or ms_of(out) is None:
         return None
     return key, topic, out
