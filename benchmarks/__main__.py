@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, keep; return the exit status."""
     parser = _parser()
     options = parser.parse_args(words)
-    compared = bool(options.peers or options.beside)
+    compared = bool(options.peers or options.beside or options.without_index)
     if compared and options.rounds is not None and options.rounds < ROUNDS_LEAST:
         parser.error(f"--rounds {options.rounds}: a comparison takes at least {ROUNDS_LEAST}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
@@ -60,7 +60,16 @@ def main(words: Sequence[str] | None = None) -> int:
         warm_bytes = needed_bytes(timing.warmup_s + timing.measured_s)
         if options.warm_memory is not None:
             warm_bytes = options.warm_memory * MIB
-        plan = Plan(cpus, Path(folder), rounds, timing, options.peers, warm_bytes, options.beside)
+        plan = Plan(
+            cpus,
+            Path(folder),
+            rounds,
+            timing,
+            options.peers,
+            warm_bytes,
+            options.beside,
+            options.without_index,
+        )
         with progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
     noise = {
@@ -125,6 +134,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", action="store_true", help="RocketMQ, Kafka, Redis and NATS, too")
     parser.add_argument(
         "--beside", type=_checkout, help="another checkout, set up: before a change"
+    )
+    parser.add_argument(
+        "--without-index",
+        action="store_true",
+        help="ours without its index of keys, too (with --peers always)",
     )
     parser.add_argument("--only", action="append", choices=[load.name for load in LOADS])
     parser.add_argument("--rounds", type=int, help="of each load (1; beside others 3)")

@@ -48,6 +48,7 @@ class Plan:
     peers: bool  # RocketMQ, and where a load says so Redis, NATS and Kafka
     warm_bytes: int = 0  # given up while a server is measured
     beside: Path | None = None  # another checkout that is measured, too
+    without_index: bool = False  # ours without its index of keys, too; with peers always
 
 
 @dataclass(slots=True)
@@ -161,7 +162,7 @@ def _fresh_kinds(plan: Plan, load: Load, variant: Variant, report: Report) -> li
     kinds: list[type[Target]] = [AerobeeTarget]
     if plan.beside is not None:
         kinds.append(BesideTarget.of(plan.beside))
-    if plan.peers and load.stores:
+    if (plan.peers or plan.without_index) and load.stores:
         kinds.append(AerobeeWithoutIndexTarget)
     if plan.peers and variant == FEW_LAST:
         kinds += [kind for kind in (RedisTarget, NatsTarget) if kind.name in load.others]
