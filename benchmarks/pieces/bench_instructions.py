@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from aerobee.broker.compiled.choice import is_compiled
-from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, batch_frame, pull_frame, send_frame
+from benchmarks.pieces.messages import (
+    QUEUES,
+    TOPIC,
+    Renewed,
+    batch_frame,
+    pull_frame,
+    send_frame,
+    spread_frame,
+)
 from benchmarks.pieces.offline import OfflineConnection, offline_connection
 from benchmarks.pieces.transacting import Transacting
 from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
@@ -42,12 +50,19 @@ class Reads(NamedTuple):
     once: bool = False  # to a topic that stores a retry once, with new unique keys in each read
     next_data: Callable[[OfflineConnection], bytes] | None = None
     settings: Mapping[str, Any] = {}  # of the broker, beside the usual ones
+    topics: int = 0  # that the messages are spread over, 0: all are to one
 
 
 def sends(frames: int, body_bytes: int, more: str = "") -> Reads:
     """Return reads of so many single sends, with more properties."""
     data = b"".join(send_frame(number, body_bytes, more) for number in range(frames))
     return Reads(data, frames)
+
+
+def spread(frames: int, body_bytes: int, topics: int) -> Reads:
+    """Return reads of so many single sends, each to another queue of so many topics."""
+    data = b"".join(spread_frame(number, body_bytes, topics) for number in range(frames))
+    return Reads(data, frames, topics=topics)
 
 
 def light(frames: int, queues: int) -> Reads:
@@ -72,6 +87,8 @@ def transactions(frames: int, body_bytes: int) -> Reads:
 CASES: Final[dict[str, Callable[[], Reads]]] = {
     "send-64x1KiB": lambda: sends(64, 1024),
     "send-64x128B": lambda: sends(64, 128),
+    "send-64x1KiB-16x4": lambda: spread(64, 1024, 16),
+    "send-64x128B-16x4": lambda: spread(64, 128, 16),
     "send-1x1KiB": lambda: sends(1, 1024)._replace(many=2050),
     "light-64x0": lambda: light(64, 0),
     "light-64x1": lambda: light(64, 1),
@@ -93,6 +110,22 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
 """How many frames come in one read, and what they are; `light-64xN`: for N light queues."""
 
 
+def stored_by(connection: OfflineConnection, case: Reads) -> int:
+    """Return how many messages the topics of a case have."""
+    topics = [f"{TOPIC}{number}" for number in range(case.topics)] or [TOPIC]
+    return sum(connection.stored(topic, QUEUES) for topic in topics)
+
+
+async def serve_at_once(connection: OfflineConnection, case: Reads) -> None:
+    """Give a case of many topics to the broker until all of a read is stored before it returns."""
+    stored = -1
+    while case.topics and stored < case.messages:
+        before = stored_by(connection, case)
+        connection.read(case.data)
+        stored = stored_by(connection, case) - before
+        await asyncio.sleep(0.2)
+
+
 async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
     """Handle so many reads and end at once, so that stopping is not counted."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,12 +136,13 @@ async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
             once=case.once,
             more=case.settings,
         ) as connection:
+            await serve_at_once(connection, case)
             before = Renewed(sends(64, 1024).data)
             for number in range(STORED // 16):
                 connection.read(before.next(0x100_0000 + number))
             if case.next_data is not None:
                 connection.read(case.next_data(connection))  # to have something to commit
-            stored, written = connection.stored(TOPIC, QUEUES), connection.transport.written_bytes
+            stored, written = stored_by(connection, case), connection.transport.written_bytes
             renewed = Renewed(case.data)
             if case.next_data is None:
                 for number in range(reads):
@@ -119,7 +153,7 @@ async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
                     if number < reads:
                         connection.read(data)
                         await asyncio.sleep(0)  # op messages are written as the turn ends
-            stored = connection.stored(TOPIC, QUEUES) - stored
+            stored = stored_by(connection, case) - stored
             written = connection.transport.written_bytes - written
             done = reads * case.messages
             assert stored == done or written > done * 1024, "all were stored, or all were pulled"

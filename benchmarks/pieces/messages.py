@@ -33,14 +33,21 @@ def properties(number: int) -> str:
     )
 
 
-def send_command(number: int, body_bytes: int, codec: int = Codec.JSON, more: str = "") -> Command:
+def send_command(
+    number: int,
+    body_bytes: int,
+    codec: int = Codec.JSON,
+    more: str = "",
+    topic: str = TOPIC,
+    queue_id: int | None = None,
+) -> Command:
     """Return a SEND_MESSAGE_V2 with the fields in the client's order; `more` are properties."""
     ext = {
         "a": "ProducerGroupName",
-        "b": TOPIC,
+        "b": topic,
         "c": "TBW102",
         "d": str(QUEUES),
-        "e": str(number % QUEUES),
+        "e": str(number % QUEUES if queue_id is None else queue_id),
         "f": "0",
         "g": "1795253960874",
         "h": "0",
@@ -58,6 +65,12 @@ def send_command(number: int, body_bytes: int, codec: int = Codec.JSON, more: st
 def send_frame(number: int, body_bytes: int, more: str = "") -> bytes:
     """Return the same as bytes."""
     return encode_frame(send_command(number, body_bytes, more=more))
+
+
+def spread_frame(number: int, body_bytes: int, topics: int) -> bytes:
+    """Return the same to many topics: to the first queue of each in turn, then to the second."""
+    topic, queue_id = f"{TOPIC}{number % topics}", number // topics % QUEUES
+    return encode_frame(send_command(number, body_bytes, topic=topic, queue_id=queue_id))
 
 
 def batch_frame(number: int, body_bytes: int, messages: int, first: int = 0) -> bytes:

@@ -146,7 +146,7 @@ cdef Outcome pack_batch(
         if sends.seen is not None:
             sends.seen.take_back(first_position)
         memset(
-            <unsigned char*>lane.entries.buf + (first_offset - lane.base) * ENTRY_BYTES,
+            lane.entries + (first_offset - lane.base) * ENTRY_BYTES,
             0,
             (lane.offset - first_offset) * ENTRY_BYTES,
         )

@@ -125,9 +125,7 @@ cdef class HalfRuns:
 
     cdef Lane loaded(self, queue):
         """Return the lane of a queue, which the log is about to have records of."""
-        if queue.lane is None:
-            queue.lane = Lane(queue)
-        cdef Lane lane = <Lane?>queue.lane
+        cdef Lane lane = lane_of(queue)
         if not lane.loaded:
             if not self.used:
                 self.position, self.limit = self.log.position, self.log.limit
@@ -169,9 +167,7 @@ cdef class HalfRuns:
         queue = self.queue(&header)
         if queue is None:
             return DECLINED
-        if queue.lane is None:
-            queue.lane = Lane(queue)
-        lane = <Lane?>queue.lane
+        lane = lane_of(queue)
         if self.half_lane is None or not self.half_lane.loaded:
             self.half_lane = self.loaded(self.half_queue)
         if not self.half_lane.base <= self.half_lane.offset < self.half_lane.limit:
@@ -375,11 +371,10 @@ cdef class HalfRuns:
         if self.records.size:
             self.log.append_packed(self.records.take())
             for queue in self.used:
-                lane = <Lane>queue.lane
+                lane = lane_of(queue)
                 if lane.arrived_bytes:
-                    lane.stored.max_offset = lane.offset
-                    queue.arrived_bytes += lane.arrived_bytes
-                    if queue.holds and queue is not self.half_queue:
+                    lane.tell(queue)
+                    if has_holds(queue) and queue is not self.half_queue:
                         self.tick.woken.append(queue)
         if self.opened or self.ended:
             self.told(self.opened, self.offsets, self.ended, self.outcomes)
@@ -391,7 +386,7 @@ cdef class HalfRuns:
     cdef int abandon(self) except -1:
         """Forget what is packed and not handed over."""
         for queue in self.used:
-            (<Lane>queue.lane).release()
+            lane_of(queue).release()
         self.used.clear()
         self.opened, self.offsets, self.ended, self.outcomes = {}, {}, [], []
         self.records.drop()

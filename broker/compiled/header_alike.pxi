@@ -1,8 +1,9 @@
 # Reading the header of a send that is like the one before it, for plain_sends.pyx.
 #
-# A producer's next header differs from its last one in the numbers `e` to `h`, the properties that
-# follow them as `i`, and the opaque. Reading goes by bytes alone, so where the stretches before,
-# between and behind these are the same bytes, they mean the same, and are not read again.
+# A producer's next header differs from its last one in the topic, the numbers `e` to `h`, the
+# properties that follow them as `i`, and the opaque. Reading goes by bytes alone, so where the
+# stretches before, between and behind these are the same bytes, they mean the same, and are not read
+# again.
 
 cdef struct Before:  # a header that was read, NULL where it has not the usual order
     Bytes begin
@@ -46,16 +47,32 @@ cdef inline void remember(
     before.begin, before.end, before.header = begin, end, header[0]
 
 
+cdef inline Bytes topic_end(SendHeader* known, Bytes at, Bytes end) noexcept nogil:
+    """Return where the quote behind a topic is, which often is the one before."""
+    cdef Py_ssize_t size = known.topic_bytes
+    if end - at > size and at[size] == c'"' and memcmp(at, known.topic, size) == 0:
+        return at + size
+    return string_end(at, end)
+
+
 cdef inline bint is_alike(
     Before* before, SendHeader* header, Bytes begin, Bytes end
 ) noexcept nogil:
     """Read a header by the one before; False where they differ in more than was said."""
     cdef SendHeader* known = &before.header
-    cdef Py_ssize_t size = known.queue_id_at - before.begin
+    cdef Py_ssize_t size = known.topic - before.begin
     cdef Bytes at = begin, behind
     if end - at < size or memcmp(at, before.begin, size):
         return False
-    header.topic, header.topic_bytes = begin + (known.topic - before.begin), known.topic_bytes
+    header.topic = at + size
+    at = topic_end(known, header.topic, end)
+    if at == NULL:
+        return False
+    header.topic_bytes = at - header.topic
+    behind = known.topic + known.topic_bytes
+    size = known.queue_id_at - behind
+    if end - at < size or memcmp(at, behind, size):
+        return False
     header.is_batch = known.is_batch
     header.queue_id_at = at + size
     header.properties = at = numbers_end(header, at + size, end)

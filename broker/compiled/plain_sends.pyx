@@ -10,15 +10,10 @@ written before room for the most that it can take was made.
 """
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBUF_WRITABLE,
-    PyBuffer_FillInfo,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.ref cimport Py_XDECREF, PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
@@ -28,7 +23,9 @@ from os import urandom
 from isal import isal_zlib
 
 from aerobee.broker.writing.firsts import digest
+from aerobee.broker.writing.queues import TopicQueue
 from aerobee.storage.errors import StoreError
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 cdef enum Outcome:
     SERVED
@@ -70,6 +67,7 @@ cdef class PlainSends:
     cdef Bytes topic  # of the frame before
     cdef Py_ssize_t topic_bytes
     cdef list queues  # its
+    cdef ListedTopics topics  # of this run
     cdef SeenKeys seen  # those of its messages, None where they are not asked for
     cdef SeenKeys noted  # those of any message of this run
     cdef uint32_t number  # of the topic there
@@ -82,7 +80,7 @@ cdef class PlainSends:
         self.fast, self.once, self.watched = queues.fast, queues.once, queues.watched
         self.log, self.tick = log, tick
         self.suffix, self.body_bytes_max = suffix, body_bytes_max
-        self.used = []
+        self.used, self.topics = [], ListedTopics()
         self.records, self.acks = Block(), Block()
 
     def serve(
@@ -126,6 +124,7 @@ cdef class PlainSends:
             if self.used:
                 self.abandon()
             self.queues, self.topic_bytes, self.before.begin = None, 0, NULL
+            self.topics.clear()
             self.crowded = None
             self.seen = self.noted = None
         return at, frames
@@ -168,26 +167,32 @@ cdef class PlainSends:
         if not is_word(
             header.topic, header.topic_bytes, <const char*>self.topic, self.topic_bytes
         ):
-            self.topic, self.topic_bytes = header.topic, header.topic_bytes
-            name = PyUnicode_DecodeASCII(<const char*>header.topic, header.topic_bytes, NULL)
-            self.queues, self.seen = self.fast.get(name), None
-            if self.queues is None:
-                self.watch(name)
+            self.turn_to(header.topic, header.topic_bytes)
         if self.queues is None or not 0 <= header.queue_id < len(self.queues):
             return None
         queue = self.queues[header.queue_id]
         if queue is None:
             return None
-        held = queue.lane
-        if held is None:
-            held = queue.lane = Lane(queue)
-        cdef Lane lane = <Lane?>held
+        cdef Lane lane = lane_of(queue)
         if not lane.loaded:
             if not self.used:
                 self.position, self.limit = self.log.position, self.log.limit
             self.used.append(queue)
             lane.load()
         return lane
+
+    cdef int turn_to(self, Bytes topic, Py_ssize_t size) except -1:
+        """Have the queues of another topic than before; none where it is on no list."""
+        self.topic, self.topic_bytes = topic, size
+        self.queues, self.seen = self.topics.find(topic, size), None
+        if self.queues is None:
+            name = PyUnicode_DecodeASCII(<const char*>topic, size, NULL)
+            self.queues = self.fast.get(name)
+            if self.queues is None:
+                self.watch(name)
+            else:
+                self.topics.put(topic, size, self.queues)
+        return 0
 
     cdef int watch(self, name) except -1:
         """Have the queues of a topic that stores a retry once, and the keys that it knows."""
@@ -297,11 +302,10 @@ cdef class PlainSends:
         if self.records.size:
             self.log.append_packed(self.records.take())
             for queue in self.used:
-                lane = <Lane>queue.lane
+                lane = lane_of(queue)
                 if lane.arrived_bytes:
-                    lane.stored.max_offset = lane.offset
-                    queue.arrived_bytes += lane.arrived_bytes
-                    if queue.holds:
+                    lane.tell(queue)
+                    if has_holds(queue):
                         self.tick.woken.append(queue)
             acks.append(self.acks.take())
         self.abandon()
@@ -312,7 +316,7 @@ cdef class PlainSends:
         if self.noted is not None:
             self.noted.take_back(self.log.position)
         for queue in self.used:
-            (<Lane>queue.lane).release()
+            lane_of(queue).release()
         self.used.clear()
         self.records.drop()
         self.acks.drop()
