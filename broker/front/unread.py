@@ -13,6 +13,7 @@ from typing import Final
 FULL_READ_BYTES: Final = 64 * 1024  # a read that brings so much may have left some
 EMPTYING_READ_BYTES: Final = 128 * 1024  # ... but less than that has not: it asked for 256 KiB
 QUEUE_BYTES_MIN: Final = 128 * 1024  # has room for one packet of a loopback interface
+QUEUE_BYTES_ENOUGH: Final = 512 * 1024  # for all that a read takes: half may be the system's own
 LOOK_INTERVAL_S: Final = 0.02
 PAUSE_S: Final = 0.2  # between two looks: the broker was stopped, or had other work
 OVER_S: Final = 1.0  # without a full read, after which the load is over
@@ -29,7 +30,8 @@ class Unread:
     leaves nothing is the better look: all that the next one brings has come since (`since_s`).
 
     What is taken out between two looks says how long the queue will take. As soon as reads are
-    full, it may not become longer. Where it takes more than a quarter of what requests may wait,
+    full, it may not become longer than a read takes, which is served in time: turns cost the loop
+    much, and from a queue that was kept as connections begin each brings a third of that. Where it takes more than a quarter of what requests may wait,
     and was not once empty meanwhile, it is made as short as is served in that time, and the peer's
     own grows instead: what has arrived is then served in time, at the best rate there is. It is cut
     when it is full, unless many are: else TCP would have to drop what is on its way. A look after a
@@ -126,6 +128,8 @@ class Unread:
                 self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
             self._set(0)
+        elif self.size < min(may_be, QUEUE_BYTES_ENOUGH) and self.read_bytes >= FULL_READ_BYTES:
+            self._set(min(may_be, QUEUE_BYTES_ENOUGH))
 
     def _set(self, size: int) -> None:
         if size != self.size:
