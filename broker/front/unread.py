@@ -2,7 +2,7 @@
 
 import fcntl
 import socket
-import struct
+import sys
 import termios
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +20,7 @@ OVER_S: Final = 1.0  # without a full read, after which the load is over
 
 SO_BUF_LOCK: Final = 72  # Linux 5.14: who decides about the queue's length, we or the system
 _LOCK_RECEIVE: Final = 2
+_NONE: Final = bytes(4)  # an int of C
 
 
 class Unread:
@@ -30,14 +31,14 @@ class Unread:
     leaves nothing is the better look: all that the next one brings has come since (`since_s`).
 
     What is taken out between two looks says how long the queue will take. As soon as reads are
-    full, it may not become longer than a read takes, which is served in time: turns cost the loop
-    much, and from a queue that was kept as connections begin each brings a third of that. Where it takes more than a quarter of what requests may wait,
-    and was not once empty meanwhile, it is made as short as is served in that time, and the peer's
-    own grows instead: what has arrived is then served in time, at the best rate there is. It is cut
-    when it is full, unless many are: else TCP would have to drop what is on its way. A look after a
-    pause of the broker says nothing. When the broker would have to wait for the peer, or the load
-    is over, `resize(0)` lets the system decide again, or a peer that is far away would be slow for
-    good.
+    full, it may not become longer than what a read takes, if that is served in time: turns cost the
+    loop much, and from a queue as connections begin with a read brings a third of that. Where it
+    takes more than a quarter of what requests may wait, and was not once empty meanwhile, it is made
+    as short as is served in that time, and the peer's own grows instead: what has arrived is then
+    served in time, at the best rate there is. It is cut when it is full, unless many are: else TCP
+    would have to drop what is on its way. A look after a pause of the broker says nothing. When the
+    broker would have to wait for the peer, or the load is over, `resize(0)` lets the system decide
+    again, or a peer that is far away would be slow for good.
     """
 
     def __init__(
@@ -143,10 +144,13 @@ def watch(fd: int) -> Unread:
 
 
 def _unread_bytes(fd: int) -> int:
-    with suppress(OSError):
-        count: int = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
-        return count
-    return 0
+    try:
+        answer: bytes = fcntl.ioctl(
+            fd, termios.FIONREAD, _NONE
+        )  # in each read while reads are full
+    except OSError:
+        return 0
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def _keep(fd: int) -> int:

@@ -10,6 +10,7 @@ import pytest
 from aerobee.broker.front.unread import (
     EMPTYING_READ_BYTES,
     FULL_READ_BYTES,
+    QUEUE_BYTES_ENOUGH,
     QUEUE_BYTES_MIN,
     SO_BUF_LOCK,
     Unread,
@@ -59,6 +60,20 @@ def test_a_sockets_queue_is_kept_as_short_as_it_is_served_in_time() -> None:
     assert not unread.is_over(now_s + 1.1, now_s + 0.2), "others keep the broker"
     assert unread.is_over(now_s + 1.1, -inf)
     assert sizes[-1] == 0
+
+
+def test_a_short_queue_grows_to_what_a_read_takes_where_that_is_served_in_time() -> None:
+    """And no longer; a broker that serves the connection slowly leaves it as it is."""
+    for served_bytes, size in ((1 << 20, QUEUE_BYTES_ENOUGH), (32 << 10, QUEUE_BYTES_MIN)):
+        sizes = list[int]()
+        unread = Unread(lambda: 1000, lambda: QUEUE_BYTES_MIN, sizes.append)
+        unread.read_bytes = FULL_READ_BYTES
+        now_s = served(unread, 1.0, 8, served_bytes)
+        assert unread.size == size
+        assert sizes == ([size] if size > QUEUE_BYTES_MIN else [])
+        unread.read_bytes = 1 << 10
+        served(unread, now_s, 8, served_bytes)
+        assert unread.size == size, "reads are not full, and there is always some"
 
 
 def test_late_is_what_had_come_so_long_ago() -> None:
