@@ -21,9 +21,10 @@ ClientError               every error of a client; the same class as AerobeeErro
     └── CallTimedOut      no reply in time: it may have been carried out
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import AerobeeError, Unavailable
@@ -54,6 +55,10 @@ NOT_NOW: Final = frozenset(
 """Codes of a broker that did nothing, for reasons of its own; a moment later it may."""
 
 REASONS_TOLD_MAX: Final = 4
+
+MS_MAX: Final = 2**31 - 1
+"""The longest time that an argument may say: 24 days."""
+OFFSET_MAX: Final = 2**63 - 1
 
 
 ClientError: TypeAlias = AerobeeError
@@ -219,6 +224,45 @@ class TransactionNotBegun(ClientError):
 def wrong_argument(name: str, wanted: str, value: object, hint: str = "") -> InvalidUse:
     """Return the error for an argument of a wrong kind: its name, what is wanted, what it is."""
     return InvalidUse(what_is_wrong(name, wanted, value, hint))
+
+
+def whole_number(name: str, value: object, least: int = 1, most: int = MS_MAX) -> int:
+    """Return an argument that has to be a whole number; raises InvalidUse for all else.
+
+    Whatever Python counts by will do, numbers of numpy among it, but no True and no 1.0.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if least <= value <= most:
+            return value
+        raise InvalidUse(out_of_range(name, value, least, most))
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        return whole_number(name, operator.index(value), least, most)
+    raise wrong_argument(name, f"a whole number, {least} to {most}", value)
+
+
+def out_of_range(name: str, value: int, least: int, most: int) -> str:
+    """Say that a number is too small, or too large."""
+    return f"{name}={value}: allowed are {least} to {most}"
+
+
+def text(name: str, value: object, hint: str = "") -> str:
+    """Return an argument that has to be a text; raises InvalidUse for all else."""
+    if not isinstance(value, str):
+        raise wrong_argument(name, "a text", value, hint)
+    return value
+
+
+def function(name: str, value: object, hint: str = "") -> None:
+    """Raise InvalidUse for an argument that cannot be called."""
+    if not callable(value):
+        raise wrong_argument(name, "a function", value, hint)
+
+
+def several(name: str, wanted: str, values: object, hint: str = "") -> list[Any]:
+    """Return the elements of an argument; raises InvalidUse for what has none, and for a text."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise wrong_argument(name, wanted, values, hint)
+    return list(values)
 
 
 def what_is_wrong(name: str, wanted: str, value: object, hint: str = "") -> str:

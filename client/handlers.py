@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, whole_number
 from aerobee.client.received import ReceivedMessage
 
 
@@ -50,7 +50,8 @@ class Later:
     def __post_init__(self) -> None:
         for name in ("delay_level", "succeeded", "suspend_ms"):
             value = getattr(self, name)
-            if not isinstance(value, int) and (name, value) != ("suspend_ms", None):
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole and (name, value) != ("suspend_ms", None):
                 raise InvalidUse(f"Later({name}={value!r}): it must be a whole number")
         if not -1 <= self.delay_level < 2**31:
             raise InvalidUse(f"Later(delay_level={self.delay_level}): allowed are -1, 0, 1 ...")
@@ -133,8 +134,8 @@ def as_handler(
     Raises InvalidUse for a batch that is not 1 to 1,024 (DefaultMQPushConsumerImpl.checkConfig),
     InvalidHandler for what cannot be called with a message.
     """
-    if batch is not None and not (isinstance(batch, int) and 1 <= batch <= 1024):
-        raise InvalidUse(f"batch={batch!r}: a handler gets 1 to 1024 messages at a time")
+    if batch is not None:
+        batch = whole_number("batch", batch, 1, 1024)
     _check_callable(function, "one list of messages" if batch is not None else "one message")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async

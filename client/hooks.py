@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from aerobee.client.errors import several, wrong_argument
 from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
 
@@ -194,8 +195,11 @@ class Hooks:
 
     @classmethod
     def of(cls, hooks: Iterable[ConsumeHook | FilterHook]) -> Self:
-        """Sort hooks by what they are called for; one may be both."""
-        each = list(hooks)
+        """Sort hooks by what they are called for; one may be both. Raises InvalidUse for others."""
+        each = several("hooks", "a sequence of hooks", hooks)
+        for hook in each:
+            if not isinstance(hook, ConsumeHook | FilterHook):
+                raise wrong_argument("a consumer's hook", "a ConsumeHook or a FilterHook", hook)
         return cls(
             [hook for hook in each if isinstance(hook, ConsumeHook)],
             [hook for hook in each if isinstance(hook, FilterHook)],

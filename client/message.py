@@ -7,7 +7,14 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from aerobee.client.codecs import JSON
-from aerobee.client.errors import InvalidMessage, what_is_wrong
+from aerobee.client.errors import (
+    OFFSET_MAX,
+    InvalidMessage,
+    several,
+    what_is_wrong,
+    whole_number,
+    wrong_argument,
+)
 from aerobee.remoting import bodies
 from aerobee.remoting.message.properties import (
     NAME_SEPARATOR,
@@ -242,6 +249,39 @@ def check_name(what: str, name: str, characters_max: int) -> None:
         raise InvalidMessage(f"the {what} {name!r} has {bad!r}; allowed: letters, digits, %|-_")
 
 
+def check_topic(topic: str) -> str:
+    """Return the name of a topic; raises InvalidMessage for what brokers do not take as one."""
+    check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+    return topic
+
+
+def check_queue(queue: object, name: str = "queue") -> MessageQueue:
+    """Return an argument that has to be a queue; raises InvalidUse for what only looks like one."""
+    if not isinstance(queue, MessageQueue):
+        raise wrong_argument(name, "a MessageQueue, of fetch_queues", queue)
+    return queue
+
+
+def check_queues(queues: object) -> list[MessageQueue]:
+    """Return an argument that has to be several queues; raises InvalidUse."""
+    wanted = "a sequence of MessageQueue, of fetch_queues"
+    if isinstance(queues, MessageQueue):  # a tuple
+        raise wrong_argument("queues", wanted, queues, "write [queue] for one")
+    return [check_queue(queue, "each of queues") for queue in several("queues", wanted, queues)]
+
+
+def check_offsets(offsets: object) -> dict[MessageQueue, int]:
+    """Return an argument that has to be offsets by their queues; raises InvalidUse."""
+    if not isinstance(offsets, Mapping):
+        raise wrong_argument("offsets", "a dict of offsets by MessageQueue", offsets)
+    return {
+        check_queue(queue, "each key of offsets"): whole_number(
+            f"the offset of {queue}", offset, 0, OFFSET_MAX
+        )
+        for queue, offset in offsets.items()
+    }
+
+
 def check_message(message: Message, body_bytes_max: int, delay_level_max: int = 18) -> None:
     """Raise InvalidMessage for what no broker takes: an empty body, one too large, a bad topic.
 
@@ -295,13 +335,13 @@ def _check_rest(message: Message, delay_level_max: int) -> None:
     if not isinstance(message.properties, dict):
         raise InvalidMessage(what_is_wrong("properties", "a dict of texts", message.properties))
     level, flag = message.delay_level, message.flag
-    if not isinstance(level, int) or not 0 <= level <= delay_level_max:
+    if type(level) is not int or not 0 <= level <= delay_level_max:
         raise InvalidMessage(
             f"delay_level={level!r}: allowed are 0 to {delay_level_max} (of a broker's"
             " messageDelayLevel; see ProducerSettings.delay_level_max); for another time write"
             " send(message, delay=timedelta(minutes=7))"
         )
-    if not isinstance(flag, int) or not -(2**31) <= flag < 2**31:
+    if type(flag) is not int or not -(2**31) <= flag < 2**31:
         raise InvalidMessage(f"flag={flag!r}: it must be an int of 32 bits")
 
 

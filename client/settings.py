@@ -1,14 +1,47 @@
 """Settings of clients, frozen, with the defaults of RocketMQ's Java client 5.5.0."""
 
 from dataclasses import dataclass, field, fields
-from types import UnionType
-from typing import Any
+from types import GenericAlias, UnionType
+from typing import Any, Final, TypeVar
 
-from aerobee.client.errors import InvalidSetting, what_is_wrong
+from aerobee.client.errors import (
+    MS_MAX,
+    InvalidSetting,
+    out_of_range,
+    what_is_wrong,
+    wrong_argument,
+)
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.message.compression import CODECS, need_codec
 from aerobee.remoting.net.tls import TlsClientSettings
 from aerobee.remoting.words import AUTO_CREATE_TOPIC
+
+S = TypeVar("S")
+
+_BATCH_MAX: Final = 1_024
+_BYTES_MAX: Final = 2**62
+_RANGES: Final[dict[str, tuple[int, int]]] = {  # all other numbers begin at 1
+    "batch": (1, _BATCH_MAX),
+    "broker_busy_delay_ms": (0, MS_MAX),
+    "check_concurrency": (1, 1_000),
+    "checks_waiting_max": (1, 1_000_000),
+    "compress_over_bytes": (0, _BYTES_MAX),
+    "compression_level": (0, 9),
+    "concurrency": (1, 1_000),
+    "delay_level_max": (0, MS_MAX),
+    "flow_control_delay_ms": (0, MS_MAX),
+    "handover_timeout_ms": (0, MS_MAX),
+    "max_reconsume_times": (-1, MS_MAX),
+    "queue_messages_max": (1, 65_535),
+    "queue_span_max": (1, 65_535),
+    "rebalance_gap_ms": (0, MS_MAX),
+    "redeliver_delay_ms": (0, MS_MAX),
+    "retries_max": (0, MS_MAX),
+    "suspend_ms": (0, MS_MAX),
+    "takeover_delay_ms": (0, MS_MAX),
+    "topic_messages_max": (1, 6_553_500),
+    "trace_batch_messages": (1, 20),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +107,6 @@ class LatencySettings:
             )
         if list(self.slow_ms) != sorted(self.slow_ms) or min(*self.slow_ms, *self.avoid_ms) < 0:
             raise InvalidSetting("slow_ms must rise, and neither it nor avoid_ms go below 0")
-        _check_range("detect_interval_ms", self.detect_interval_ms, 2**31 - 1)
-        _check_range("detect_timeout_ms", self.detect_timeout_ms, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +134,6 @@ class ProducerSettings:
     latency: LatencySettings = field(default_factory=LatencySettings)
 
     def __post_init__(self) -> None:
-        _check_range("send_soon_bytes_max", self.send_soon_bytes_max, 2**62)
         _check_kinds(self)
         if self.compression not in CODECS:
             raise InvalidSetting(
@@ -126,13 +156,6 @@ class TransactionSettings(ProducerSettings):
     check_timeout_ms: int = 30_000  # then the answer is that nobody knows
     checks_waiting_max: int = 2_000  # checkRequestHoldMax; brokers ask again for what is dropped
     checks_waiting_bytes_max: int = 64 * 1024 * 1024  # of the bodies of those that wait
-
-    def __post_init__(self) -> None:
-        # a class with slots is made anew, which a bare super() does not know
-        super(TransactionSettings, self).__post_init__()
-        _check_range("check_concurrency", self.check_concurrency, 1_000)
-        _check_range("check_timeout_ms", self.check_timeout_ms, 2**31 - 1)
-        _check_range("checks_waiting_max", self.checks_waiting_max, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +182,6 @@ class PullSettings:
 
     def __post_init__(self) -> None:
         _check_kinds(self)
-        _check_range("queue_messages_max", self.queue_messages_max, 65_535)
-        _check_range("queue_span_max", self.queue_span_max, 65_535)
-        _check_range("topic_messages_max", self.topic_messages_max, 6_553_500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +215,8 @@ class PushSettings:
         _check_kinds(self)
         if self.commit not in ("interval", "each"):
             raise InvalidSetting(f"commit={self.commit!r}: allowed are interval, each")
-        _check_range("concurrency", self.concurrency, 1_000)
-        _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
-        _check_range("batch", self.batch, 1_024)
-        _check_range("pull.batch_messages", self.pull.batch_messages, 1_024)
+        if (most := self.pull.batch_messages) > _BATCH_MAX:
+            raise InvalidSetting(out_of_range("pull.batch_messages", most, 1, _BATCH_MAX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +241,6 @@ class LitePullSettings:
 
     def __post_init__(self) -> None:
         _check_kinds(self)
-        _check_range("start_timeout_ms", self.start_timeout_ms, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,16 +264,35 @@ class PullConsumerSettings:
             )
 
 
+def given(name: str, settings: S | None, kind: type[S]) -> S:
+    """Return the settings that are given, or the defaults; raises InvalidUse for other ones."""
+    if settings is None:
+        return kind()
+    if not isinstance(settings, kind):
+        raise wrong_argument(name, f"a {kind.__name__}", settings)
+    return settings
+
+
 def _check_kinds(settings: Any) -> None:
-    """Raise InvalidSetting for a value of another kind than its field has."""
+    """Raise InvalidSetting for a value of another kind than its field has, or out of its range."""
     for each in fields(settings):
         kind, value = each.type, getattr(settings, each.name)
-        if isinstance(kind, type | UnionType) and not isinstance(value, kind):
-            wanted = kind.__name__ if isinstance(kind, type) else str(kind).replace(" | ", " or ")
-            raise InvalidSetting(what_is_wrong(each.name, wanted, value))
+        if isinstance(kind, GenericAlias):
+            _check_elements(each.name, kind.__args__[0], value)
+        elif isinstance(kind, type | UnionType):
+            number = isinstance(value, int) and kind is not bool
+            if not isinstance(value, kind) or (number and isinstance(value, bool)):
+                wanted = kind.__name__ if isinstance(kind, type) else str(kind)
+                wanted = wanted.replace(" | ", " or ")
+                raise InvalidSetting(what_is_wrong(each.name, wanted, value))
+            if number:
+                usual_max = _BYTES_MAX if "bytes" in each.name else MS_MAX
+                least, most = _RANGES.get(each.name, (1, usual_max))
+                if not least <= value <= most:
+                    raise InvalidSetting(out_of_range(each.name, value, least, most))
 
 
-def _check_range(name: str, value: int | None, most: int) -> None:
-    """Raise InvalidSetting outside of what Java's client takes (DefaultMQPushConsumerImpl.java)."""
-    if value is not None and not 1 <= value <= most:
-        raise InvalidSetting(f"{name}={value}: allowed are 1 to {most}")
+def _check_elements(name: str, kind: type, values: Any) -> None:
+    """Raise InvalidSetting for what is no tuple, or has an element of another kind."""
+    if not isinstance(values, tuple) or any(type(value) is not kind for value in values):
+        raise InvalidSetting(what_is_wrong(name, f"a tuple of {kind.__name__}", values))

@@ -10,11 +10,12 @@ import msgspec
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.routes import MASTER_ID, TopicRoute
-from aerobee.client.errors import BrokerRefused, InvalidUse
+from aerobee.client.errors import BrokerRefused, InvalidUse, whole_number
+from aerobee.client.errors import text as said
 from aerobee.client.finding.found import FoundMessages, decode_found
 from aerobee.client.finding.moments import moment_ms
 from aerobee.client.finding.pages import ANY_TIME_MS, BrokerAnswers, KeySearch
-from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_name
+from aerobee.client.message import check_topic
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import AerobeeError, CallTimedOut, Unavailable
@@ -42,14 +43,14 @@ class Search(msgspec.Struct, frozen=True):
         messages_max: int,
     ) -> Self:
         """Read what a user has written; raises InvalidMessage for the topic, InvalidUse."""
-        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+        check_topic(topic)
         if (key is None) == (message_id is None):
             raise InvalidUse("give one of key and message_id")
         text = key if key is not None else message_id
+        said("message_id" if key is None else "key", text)
         if not text or KEY_SEPARATOR in text:
             raise InvalidUse(f"{text!r}: a key, or an id, is not empty and has no spaces")
-        if messages_max < 1:
-            raise InvalidUse(f"messages_max={messages_max}: it must be 1 or more")
+        messages_max = whole_number("messages_max", messages_max)
         since, until = times
         begin_ms = 0 if since is None else moment_ms("since", since)
         end_ms = ANY_TIME_MS if until is None else moment_ms("until", until)

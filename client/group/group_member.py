@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.errors import BrokerRefused, InvalidUse, Unavailable, wrong_argument
+from aerobee.client.errors import (
+    BrokerRefused,
+    Unavailable,
+    function,
+    wrong_argument,
+)
 from aerobee.client.group.locks import GroupLocks
 from aerobee.client.group.member import Membership
 from aerobee.client.group.offsets import GroupOffsets, OffsetStore, StartingPoint
@@ -24,7 +29,7 @@ from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
 from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import ClientSettings
+from aerobee.client.settings import ClientSettings, given
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import BROADCASTING, CLUSTERING, CONSUME_PASSIVELY, RETRY_PREFIX
@@ -80,7 +85,9 @@ class GroupMember(Lifetime):
     ) -> None:
         """Check and keep the arguments; they are described at the consumers."""
         check_name("group", group, GROUP_CHARACTERS_MAX)
-        client = client or ClientSettings()
+        client = given("client", client, ClientSettings)
+        if strategy is not None and not callable(getattr(strategy, "allocate", None)):
+            raise wrong_argument("strategy", "a Strategy, as Averagely()", strategy)
         self.group = group
         self.ownership: Ownership | None = None
         self._client = _lasting_client(client) if self._broadcasts else client
@@ -128,6 +135,7 @@ class GroupMember(Lifetime):
 
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` whenever this member's share changed."""
+        function("callback", callback)
         self._queues_changed.append(callback)
 
     # --- what the instance asks ---
@@ -229,15 +237,10 @@ class GroupMember(Lifetime):
 
     @contextlib.asynccontextmanager
     async def _in_time(self, timeout_ms: int | None) -> AsyncIterator[None]:
-        """Let a start end with an answer of the cluster, or raise Unavailable; None: as it comes.
-
-        Raises InvalidUse for a time that is none.
-        """
+        """Let a start end with an answer of the cluster, or raise Unavailable; None: as it does."""
         if timeout_ms is None:
             yield
             return
-        if timeout_ms <= 0:
-            raise InvalidUse(f"timeout_ms={timeout_ms}: it must be at least 1, or None")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 yield

@@ -11,7 +11,7 @@ from typing import Final, Protocol, Self
 
 from aerobee.client.cluster.outages import Outages
 from aerobee.client.cluster.queue_offsets import BrokerCalls, QueueOffsets
-from aerobee.client.errors import BrokerRefused, wrong_argument
+from aerobee.client.errors import OFFSET_MAX, BrokerRefused, whole_number, wrong_argument
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.trouble import consuming_from
 from aerobee.remoting.clocks import wall_clock_ms
@@ -222,12 +222,9 @@ class StartingPoint:
                 "write ConsumeFrom.FIRST (what others call earliest) or ConsumeFrom.LAST (latest)"
             )
             raise wrong_argument("consume_from", "a ConsumeFrom", consume_from, hint)
-        if timestamp_ms is not None and not isinstance(timestamp_ms, int):
-            wanted = "milliseconds since 1970, an int"
-            raise wrong_argument("consume_timestamp_ms", wanted, timestamp_ms)
         if timestamp_ms is None:
-            timestamp_ms = wall_clock_ms() - HALF_AN_HOUR_MS
-        return cls(consume_from, timestamp_ms)
+            return cls(consume_from, wall_clock_ms() - HALF_AN_HOUR_MS)
+        return cls(consume_from, whole_number("consume_timestamp_ms", timestamp_ms, 0, OFFSET_MAX))
 
     async def find(self, queue: MessageQueue, offsets: OffsetStore) -> int:
         """Return the first offset that the group should pull (RebalancePushImpl.java).

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import ClassVar, Self
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, whole_number
 from aerobee.client.finding.found import FoundMessages
 from aerobee.client.finding.search import Search, find
 from aerobee.client.instance.client_instance import ClientInstance
@@ -124,6 +124,8 @@ class Lifetime(ABC):
         or BrokerRefused.
         """
         search = Search.of(topic, key, message_id, (since, until), messages_max)
+        if timeout_ms is not None:
+            whole_number("timeout_ms", timeout_ms)
         instance = self._started()
         budget_ms = instance.settings.find_timeout_ms if timeout_ms is None else timeout_ms
         return await find(instance.as_stranger, search, budget_ms)

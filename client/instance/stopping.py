@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, Final
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, wrong_argument
 from aerobee.client.instance.lifetime import Lifetime
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,9 @@ async def run(*clients: Lifetime) -> None:
     """
     if not clients:
         raise InvalidUse("run() needs a client to start: run(consumer)")
+    for client in clients:
+        if not isinstance(client, Lifetime):
+            raise wrong_argument("each of run's clients", "a consumer or a producer", client)
     with stop_signals() as stop:
         try:
             for client in clients:

@@ -7,17 +7,28 @@ from functools import partial
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.routes import MASTER_ID
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import OFFSET_MAX, function, several, text, whole_number
 from aerobee.client.group.offsets import GroupOffsets
 from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.instance.lifetime import Lifetime
-from aerobee.client.message import GROUP_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.message import (
+    GROUP_CHARACTERS_MAX,
+    MessageQueue,
+    check_name,
+    check_queue,
+    check_topic,
+)
 from aerobee.client.plain.group_presence import GroupPresence
 from aerobee.client.pulls.puller import Puller, PullResult, PullTerms
 from aerobee.client.pulls.subscriptions import ALL, Subscription, parse_subscription
-from aerobee.client.settings import ClientSettings, PullConsumerSettings, PullSettings
+from aerobee.client.settings import (
+    ClientSettings,
+    PullConsumerSettings,
+    PullSettings,
+    given,
+)
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
@@ -68,11 +79,12 @@ class PullConsumer(Lifetime):
         """
         check_name("group", group, GROUP_CHARACTERS_MAX)
         self.group = group
-        self.settings = settings or PullConsumerSettings()
+        self.settings = given("settings", settings, PullConsumerSettings)
         self._namesrv = parse_namesrv(namesrv)
-        self._client = client or ClientSettings()
+        self._client = given("client", client, ClientSettings)
         self._hooks = Hooks.of(hooks)
-        self._topics = tuple(topics)
+        names = several("topics", "a sequence of topics", topics)
+        self._topics = tuple(check_topic(text("each of topics", name)) for name in names)
         self._presence: GroupPresence | None = None
         self._replicas: dict[MessageQueue, int] = {}  # where brokers advised to pull from next
 
@@ -166,7 +178,8 @@ class PullConsumer(Lifetime):
         Raises InvalidUse for what is wrong with the arguments.
         """
         settings = self._pulls(messages_max, timeout_ms)
-        self._check(offset, settings)
+        function("callback", callback)
+        self._check(queue, offset)
         parse_subscription(queue.topic, tags, sql)
         work = partial(self._pull, queue, offset, tags, sql, settings, suspends=False)
         self._tasks.start(_call_back(work, callback), f"pull {queue}")
@@ -178,7 +191,7 @@ class PullConsumer(Lifetime):
         Unavailable.
         """
         settings = self._pulls(None, None)
-        instance = self._check(offset, settings)
+        instance = self._check(queue, offset)
         subscription = parse_subscription(queue.topic)
         puller = self._puller(instance, queue, subscription, settings, suspends=False)
         await puller.pull_oneway(offset)
@@ -190,36 +203,44 @@ class PullConsumer(Lifetime):
 
         Raises RouteMissing, Unavailable.
         """
+        check_topic(topic)
         return list((await self._started().routes.get_anew(topic)).read_queues)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's committed offset as the broker has it; None if it has none."""
-        return await self._offsets().committed(queue)
+        return await self._offsets(queue).committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the offset of the next message to consume; raises Unavailable, BrokerRefused."""
-        await self._offsets().commit(queue, offset)
+        offset = whole_number("offset", offset, 0, OFFSET_MAX)
+        await self._offsets(queue).commit(queue, offset)
 
     async def oldest_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the oldest message that the broker has."""
-        return await self._offsets().oldest(queue)
+        return await self._offsets(queue).oldest(queue)
 
     async def newest_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get."""
-        return await self._offsets().newest(queue)
+        return await self._offsets(queue).newest(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Return the offset of the first message stored at `timestamp_ms` (since 1970) or later."""
-        return await self._offsets().at_time(queue, timestamp_ms)
+        timestamp_ms = whole_number("timestamp_ms", timestamp_ms, 0, OFFSET_MAX)
+        return await self._offsets(queue).at_time(queue, timestamp_ms)
 
     # --- within ---
 
-    def _offsets(self) -> GroupOffsets:
+    def _offsets(self, queue: MessageQueue) -> GroupOffsets:
+        check_queue(queue)
         self._started()
         return self._group_offsets
 
     def _pulls(self, messages_max: int | None, timeout_ms: int | None) -> PullSettings:
         settings = self.settings
+        if messages_max is not None:
+            messages_max = whole_number("messages_max", messages_max)
+        if timeout_ms is not None:
+            timeout_ms = whole_number("timeout_ms", timeout_ms)
         return PullSettings(
             batch_messages=settings.batch_messages if messages_max is None else messages_max,
             batch_bytes=settings.batch_bytes,
@@ -229,12 +250,9 @@ class PullConsumer(Lifetime):
             timeout_ms=settings.timeout_ms if timeout_ms is None else timeout_ms,
         )
 
-    def _check(self, offset: int, settings: PullSettings) -> ClientInstance:
-        if offset < 0 or settings.batch_messages <= 0:
-            raise InvalidUse(
-                f"offset={offset}, messages_max={settings.batch_messages}: the first must not be"
-                " negative, the second at least 1"
-            )
+    def _check(self, queue: MessageQueue, offset: int) -> ClientInstance:
+        check_queue(queue)
+        whole_number("offset", offset, 0, OFFSET_MAX)
         return self._started()
 
     def _puller(
@@ -260,7 +278,7 @@ class PullConsumer(Lifetime):
         *,
         suspends: bool,
     ) -> PullResult:
-        instance = self._check(offset, settings)
+        instance = self._check(queue, offset)
         subscription = parse_subscription(queue.topic, tags, sql)
         puller = self._puller(instance, queue, subscription, settings, suspends=suspends)
         result = await puller.pull(offset)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from aerobee.client.errors import RouteMissing
+from aerobee.client.errors import OFFSET_MAX, InvalidUse, RouteMissing, text, whole_number
 from aerobee.client.message import MessageQueue
 from aerobee.client.plain.pull_consumer import PullConsumer
 from aerobee.client.pulls.raw import PullStatus
@@ -57,6 +57,9 @@ async def read_traces(
     messages at most: needs no index, and takes time where there is much. Raises Unavailable and
     BrokerRefused as pulls do; a topic that does not exist has no traces.
     """
+    if not text("message_id", message_id).strip() or " " in message_id:
+        raise InvalidUse(f"message_id={message_id!r}: an id is not empty and has no spaces")
+    begin_ms = whole_number("begin_ms", begin_ms, 0, OFFSET_MAX)
     traces: list[Trace] = []
     left = MESSAGES_MAX
     async with PullConsumer(READER_GROUP, namesrv=namesrv, client=client) as consumer:

@@ -1,13 +1,14 @@
 """A consumer that the user polls: its queues are shared with the group, or given."""
 
 import contextlib
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import OFFSET_MAX, InvalidUse, function, whole_number
 from aerobee.client.group.group_member import MessageModel, model_word
 from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.running_info import describe, identity
@@ -16,7 +17,7 @@ from aerobee.client.hooks import ConsumeHook, FilterHook, Hooks
 from aerobee.client.instance import stopping
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import claim_group, return_instance
-from aerobee.client.message import MessageQueue
+from aerobee.client.message import MessageQueue, check_queue, check_queues, check_topic
 from aerobee.client.poll.polling import PollingMember
 from aerobee.client.poll.queues import LiteQueues
 from aerobee.client.poll.serving import serve
@@ -25,7 +26,7 @@ from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample, of_queues
 from aerobee.client.pulls.statistics import ConsumeStatistics
 from aerobee.client.pulls.subscriptions import Subscription, parse_subscription
-from aerobee.client.settings import ClientSettings, LitePullSettings
+from aerobee.client.settings import ClientSettings, LitePullSettings, given
 from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
@@ -87,7 +88,7 @@ class LitePullConsumer(PollingMember):
         self.message_model = model_word(model)
         start = StartingPoint.of(consume_from, consume_timestamp_ms)
         super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
-        self.settings = settings or LitePullSettings()
+        self.settings = given("settings", settings, LitePullSettings)
         self.handover_timeout_ms = self.settings.handover_timeout_ms
         self._hooks = Hooks.of(hooks)
         self._given_topics: dict[str, Subscription] = {}
@@ -103,9 +104,10 @@ class LitePullConsumer(PollingMember):
         queues come a moment later, and another expression counts from the next pulls on. Raises
         InvalidUse when queues were assigned.
         """
+        subscription = parse_subscription(topic, tags, sql)
         if self._given_topics:
             raise InvalidUse("subscribe and assign exclude each other; queues are assigned")
-        subscription = parse_subscription(topic, tags, sql)
+        self._reads = True
         if self._instance is None:
             self._subscriptions[topic] = subscription
             return
@@ -137,14 +139,15 @@ class LitePullConsumer(PollingMember):
         `sql` select messages of all their topics. Raises InvalidUse when a topic is subscribed;
         Unavailable and BrokerRefused if a starting offset cannot be found.
         """
+        wanted = set(check_queues(queues))
+        given = {queue.topic: parse_subscription(queue.topic, tags, sql) for queue in wanted}
         if self._subscriptions or self.ownership is not None:
             raise InvalidUse("subscribe and assign exclude each other; this consumer subscribes")
-        wanted = set(queues)
-        given = {queue.topic: parse_subscription(queue.topic, tags, sql) for queue in wanted}
         for topic, subscription in given.items():
             known = self._given_topics.setdefault(topic, subscription)
             if known.change(subscription) and self._instance is not None:
                 self._queues.pull_anew(topic)
+        self._reads = True
         if self._instance is None:
             self._given_first = wanted
             return
@@ -162,7 +165,10 @@ class LitePullConsumer(PollingMember):
         not exist yet is no reason. Raises InvalidUse when started already, BrokerRefused for a bad
         SQL92 expression; after an `assign`, what that raises.
         """
-        timeout_ms = self.settings.start_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms is None:
+            timeout_ms = self.settings.start_timeout_ms
+        else:
+            whole_number("timeout_ms", timeout_ms)
         instance = self._borrow_instance()
         if self._client.enable_trace:
             from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
@@ -232,6 +238,7 @@ class LitePullConsumer(PollingMember):
         by itself, the consumer is closed; what it raises, this raises, and what was handed out
         last comes again. It serves one consumer; `asyncio.gather` of several works, too.
         """
+        function("work", work)
         with stopping.stop_signals() as stop:
             try:
                 if await stopping.unless(stop, self.start()):
@@ -240,7 +247,10 @@ class LitePullConsumer(PollingMember):
                 await self.close()  # after an error what was handed out last is not consumed
 
     async def _work_on(self, work: Callable[[Self], Coroutine[Any, Any, object]]) -> None:
-        await work(self)
+        doing = work(self)
+        if not inspect.isawaitable(doing):
+            raise InvalidUse(f"work must be an async function, is {work!r}: write async def")
+        await doing
 
     # --- where to read on ---
 
@@ -250,6 +260,7 @@ class LitePullConsumer(PollingMember):
         Raises InvalidUse if the queue is not assigned or the offset outside of what the broker
         has; Unavailable, BrokerRefused.
         """
+        offset = whole_number("offset", offset, 0, OFFSET_MAX)
         self._read(queue)
         oldest = await self._queues.offsets.oldest(queue)
         newest = await self._queues.offsets.newest(queue)
@@ -276,6 +287,7 @@ class LitePullConsumer(PollingMember):
 
         Raises RouteMissing, Unavailable.
         """
+        check_topic(topic)
         return list((await self._started().routes.get_anew(topic)).read_queues)
 
     def on_topic_queues_changed(
@@ -286,7 +298,8 @@ class LitePullConsumer(PollingMember):
         It need not be subscribed; another callback for the topic replaces the first. Routes are
         looked up every `ClientSettings.route_interval_ms` (TopicMessageQueueChangeListener.java).
         """
-        self._watch.add(topic, callback)
+        function("callback", callback)
+        self._watch.add(check_topic(topic), callback)
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that are read at the moment, sorted."""
@@ -344,7 +357,7 @@ class LitePullConsumer(PollingMember):
 
     def _read(self, queue: MessageQueue) -> None:
         self._started()
-        self._queues.of(queue)
+        self._queues.of(check_queue(queue))
 
     def _state(self) -> str:
         """What `repr` says of it; the queues may be given."""

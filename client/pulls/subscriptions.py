@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, text
+from aerobee.client.message import check_topic
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.bodies import SubscriptionData
 from aerobee.remoting.clocks import wall_clock_ms
@@ -73,12 +74,15 @@ class Subscription:
 def parse_subscription(topic: str, expression: str = ALL, sql: str | None = None) -> Subscription:
     """Read what a user wants from `topic`: tags as in "a || b", or an SQL92 expression.
 
-    Raises InvalidUse for both at once or for tags that name nothing.
+    Raises InvalidMessage for a bad topic, InvalidUse for both at once, for what is no text, and for
+    tags that name nothing.
     """
+    check_topic(topic)
+    text("tags", expression, "several are one text, 'a || b'")
     if sql is not None:
         if expression not in ("", ALL):
             raise InvalidUse(f"topic {topic!r}: subscribe by tags or by sql, not by both")
-        if not sql.strip():
+        if not text("sql", sql).strip():
             raise InvalidUse(f"topic {topic!r}: the SQL92 expression is empty")
         return Subscription(topic, sql, SQL92)
     if expression in ("", ALL):

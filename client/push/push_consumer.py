@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, function, whole_number, wrong_argument
 from aerobee.client.group.group_member import GroupMember, MessageModel, model_word
 from aerobee.client.group.offsets import ConsumeFrom, StartingPoint
 from aerobee.client.group.ownership import QueuesChanged
@@ -32,7 +32,7 @@ from aerobee.client.push.consumption import Consumption
 from aerobee.client.push.failures import retry_topic
 from aerobee.client.push.handling import HandlerStatistics, HandlingTerms, handle_directly
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import ClientSettings, PushSettings
+from aerobee.client.settings import ClientSettings, PushSettings, given
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,9 @@ class PushConsumer(GroupMember):
         self.message_model = model_word(model)
         start = StartingPoint.of(consume_from, consume_timestamp_ms)
         super().__init__(group, namesrv=namesrv, client=client, strategy=strategy, start=start)
-        self.settings = settings or PushSettings()
+        self.settings = given("settings", settings, PushSettings)
+        if not isinstance(ordered, bool):
+            raise wrong_argument("ordered", "a bool", ordered)
         self.ordered = ordered
         self.takes_locks = ordered and not self._broadcasts  # nobody else could have the queues
         self.handover_timeout_ms = self.settings.handover_timeout_ms
@@ -197,6 +199,7 @@ class PushConsumer(GroupMember):
     def on_queues_changed(self, callback: QueuesChanged) -> None:
         """Call `callback(topic, all_queues, my_queues)` when our share of a topic changed."""
 
+        function("callback", callback)
         retries = retry_topic(self.group)
 
         def subscribed(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
@@ -216,7 +219,10 @@ class PushConsumer(GroupMember):
         exist yet is no reason. Raises InvalidUse without subscription, or when started already;
         BrokerRefused for an SQL92 expression that the broker cannot read.
         """
-        timeout_ms = self.settings.start_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms is None:
+            timeout_ms = self.settings.start_timeout_ms
+        else:
+            whole_number("timeout_ms", timeout_ms)
         if not self._subscriptions:
             raise InvalidUse(f"group {self.group!r} subscribes to nothing; call subscribe first")
         if not self._broadcasts:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from aerobee.client.errors import InvalidMessage
+from aerobee.client.errors import InvalidMessage, text, wrong_argument
 from aerobee.client.message import Message
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.requests.errors import ReplierRefused
@@ -38,6 +38,12 @@ def reply_to(
     which may not be empty either way. Raises InvalidMessage for a message that is no request
     (MessageUtil.createReplyMessage.java).
     """
+    if not isinstance(request, ReceivedMessage):
+        raise wrong_argument("request", "a ReceivedMessage", request)
+    if properties is not None and not isinstance(properties, Mapping):
+        raise wrong_argument("properties", "a dict of texts", properties)
+    if refusal is not None:
+        text("refusal", refusal)
     cluster = request.properties.get(Property.CLUSTER)
     if cluster is None:
         raise InvalidMessage(

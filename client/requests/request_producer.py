@@ -8,13 +8,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aerobee.client.errors import BrokerRefused, InvalidMessage, SendFailed
+from aerobee.client.errors import BrokerRefused, InvalidMessage, SendFailed, whole_number
 from aerobee.client.instance.client_instance import ClientInstance
-from aerobee.client.message import Message, MessageQueue, SendResult
+from aerobee.client.message import Message, MessageQueue, SendResult, check_message
 from aerobee.client.received import ReceivedMessage
 from aerobee.client.requests.errors import NoReply, ReplyConnectionLost, ReplyNotTaken
 from aerobee.client.requests.paths import ReplyPaths
 from aerobee.client.requests.replying import raise_refusal, reply_to
+from aerobee.client.sending.arguments import check_timeout
 from aerobee.client.sending.producer import Producer
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.remoting.codes import ResponseCode
@@ -71,6 +72,8 @@ class RequestProducer(Producer):
         Cancelling ends the wait alone: the message may be handled all the same.
         """
         began_s = monotonic()
+        timeout_ms = whole_number("timeout_ms", timeout_ms)
+        check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         instance = self._started()
         for name in _OWN:
             if name in message.properties:
@@ -127,6 +130,7 @@ class RequestProducer(Producer):
         where the broker could not hand it over, most often because the requester is gone: handling
         the request again will not help it then. Other errors are those of `reply_to` and `send`.
         """
+        check_timeout(timeout_ms)
         answer = reply_to(
             request, body, refusal=refusal, tags=tags, keys=keys, properties=properties
         )

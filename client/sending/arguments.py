@@ -1,23 +1,17 @@
 """What a program hands to a producer, looked at before anything is done with it."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
-from aerobee.client.errors import InvalidMessage, what_is_wrong, wrong_argument
+from aerobee.client.errors import InvalidMessage, what_is_wrong, whole_number, wrong_argument
 from aerobee.client.hooks import EndTransactionHook, RecallHook, SendHook
 from aerobee.client.message import Message, check_message
 from aerobee.client.settings import ProducerSettings
 
-S = TypeVar("S")
 
-
-def given(name: str, settings: S | None, kind: type[S]) -> S:
-    """Return the settings that are given, or the defaults; raises InvalidUse for other ones."""
-    if settings is None:
-        return kind()
-    if not isinstance(settings, kind):
-        raise wrong_argument(name, f"a {kind.__name__}", settings)
-    return settings
+def check_timeout(timeout_ms: int | None) -> None:
+    """Raise InvalidUse for a time that is none; None stands for the settings' one."""
+    if timeout_ms is not None:
+        whole_number("timeout_ms", timeout_ms)
 
 
 def check_hooks(hooks: Sequence[SendHook]) -> tuple[SendHook, ...]:

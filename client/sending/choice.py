@@ -4,7 +4,7 @@ from typing import Final
 
 from aerobee.client.cluster.routes import TopicRoute
 from aerobee.client.errors import InvalidUse, wrong_argument
-from aerobee.client.message import Message, MessageQueue
+from aerobee.client.message import Message, MessageQueue, check_queue
 from aerobee.client.sending.latency import LatencyTolerance, TolerantTurns
 from aerobee.client.sending.selectors import QueueSelector, RoundRobin, by_key
 from aerobee.client.settings import LatencySettings
@@ -49,20 +49,13 @@ class QueueChoice:
         """
         check_choice(queue, key, selector)
         if queue is not None:
-            if not isinstance(queue, MessageQueue):
-                raise wrong_argument("queue", "a MessageQueue, of fetch_queues", queue)
             if queue.topic != message.topic:
                 raise InvalidUse(f"queue {queue} does not belong to topic {message.topic!r}")
             return queue
         if key is not None:
-            if not isinstance(key, str | int):
-                raise wrong_argument("key", "a text or an int", key)
             selector = by_key(key)
         if selector is None:
             return self.turns[route.topic].pick(route.write_queues)
-        if not callable(selector):
-            wanted = "a function of the queues and the message"
-            raise wrong_argument("selector", wanted, selector)
         chosen = selector(route.write_queues, message)
         if chosen not in route.write_queues:
             raise InvalidUse(f"the selector returned {chosen}, which is no queue of the topic")
@@ -70,6 +63,13 @@ class QueueChoice:
 
 
 def check_choice(queue: object, key: object, selector: object) -> None:
-    """Raise InvalidUse where a queue is chosen in two ways."""
+    """Raise InvalidUse where a queue is chosen in two ways, or by what chooses none."""
     if (queue is not None) + (key is not None) + (selector is not None) > 1:
         raise InvalidUse("give one of queue, key and selector")
+    if queue is not None:
+        check_queue(queue)
+    if key is not None and (not isinstance(key, str | int) or isinstance(key, bool)):
+        raise wrong_argument("key", "a text or an int", key)
+    if selector is not None and not callable(selector):
+        wanted = "a function of the queues and the message"
+        raise wrong_argument("selector", wanted, selector)

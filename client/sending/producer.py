@@ -13,15 +13,15 @@ from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.message import (
     GROUP_CHARACTERS_MAX,
-    TOPIC_CHARACTERS_MAX,
     Message,
     MessageQueue,
     SendResult,
     SendStatus,
     check_message,
     check_name,
+    check_topic,
 )
-from aerobee.client.sending.arguments import check_hooks, check_messages, given
+from aerobee.client.sending.arguments import check_hooks, check_messages, check_timeout
 from aerobee.client.sending.attempts import AttemptLimits, Attempts, sending_to
 from aerobee.client.sending.choice import QueueChoice
 from aerobee.client.sending.due import due
@@ -32,7 +32,7 @@ from aerobee.client.sending.retries import surely_not_stored, worth_retrying
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.sending.soon import SoonSends
 from aerobee.client.sending.soon_producer import SoonProducer
-from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.client.settings import ClientSettings, ProducerSettings, given
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import next_opaque
 from aerobee.remoting.errors import AerobeeError, NotConnected
@@ -179,6 +179,8 @@ class Producer(SoonProducer):
         if deliver_at is not None or delay is not None:
             check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
             message = due(message, deliver_at, delay)
+        if timeout_ms is not None:
+            check_timeout(timeout_ms)
         if (sends := self._sends) is not None and (
             handle := sends.sender.begin(message, queue, key, selector, timeout_ms, False)
         ):
@@ -272,6 +274,7 @@ class Producer(SoonProducer):
         recall (code 16; see its recallMessageEnable) or the time is over (604), RouteMissing,
         Unavailable.
         """
+        check_timeout(timeout_ms)
         handle = read_handle(sent)
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         told = RecallContext(self.group, handle.queue.topic, handle.message_id, succeeded=False)
@@ -291,7 +294,7 @@ class Producer(SoonProducer):
 
         Raises RouteMissing, Unavailable.
         """
-        check_name("topic", topic, TOPIC_CHARACTERS_MAX)
+        check_topic(topic)
         await self._started().routes.refresh(topic)
         return list((await self._route(topic)).write_queues)
 

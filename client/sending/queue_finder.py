@@ -4,9 +4,10 @@ import asyncio
 from time import monotonic
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import RouteMissing, wrong_argument
+from aerobee.client.errors import RouteMissing
 from aerobee.client.instance.lifetime import Lifetime
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, MessageQueue, check_name
+from aerobee.client.sending.arguments import check_timeout
 from aerobee.client.sending.attempts import Pauses
 from aerobee.client.sending.choice import QueueChoice
 from aerobee.client.settings import ProducerSettings
@@ -80,8 +81,6 @@ class QueueFinder(Lifetime):
         return route
 
     def _deadline_s(self, timeout_ms: int | None) -> float:
+        check_timeout(timeout_ms)
         budget_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        try:
-            return monotonic() + budget_ms / 1000
-        except TypeError:
-            raise wrong_argument("timeout_ms", "a number of milliseconds", budget_ms) from None
+        return monotonic() + budget_ms / 1000

@@ -10,16 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from aerobee.client.cluster.routes import TopicRoute
-from aerobee.client.errors import InvalidUse, SendQueueFull, wrong_argument
+from aerobee.client.errors import InvalidUse, SendQueueFull
 from aerobee.client.message import (
-    TOPIC_CHARACTERS_MAX,
     Message,
     MessageQueue,
     SendResult,
     SendStatus,
     check_message,
-    check_name,
+    check_topic,
 )
+from aerobee.client.sending.arguments import check_timeout
 from aerobee.client.sending.attempts import FirstAttempt, Pauses, sending_to
 from aerobee.client.sending.choice import check_choice
 from aerobee.client.sending.doors import Detour, Doors
@@ -90,15 +90,14 @@ class SoonSends:
         """Take a message that the plain way has declined, or refuse it."""
         settings = self._doors.settings
         check_message(message, settings.body_bytes_max, settings.delay_level_max)
-        check_name("topic", message.topic, TOPIC_CHARACTERS_MAX)
+        check_topic(message.topic)
         check_choice(queue, key, selector)
         if self._ending:
             raise InvalidUse("the producer is closed, or about to be")
         if self.is_full:
             raise SendQueueFull(self.sender.held, self.sender.held_bytes)
+        check_timeout(timeout_ms)
         budget_ms = settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        if not isinstance(budget_ms, int | float):
-            raise wrong_argument("timeout_ms", "a number of milliseconds", budget_ms)
         chosen = queue is not None or key is not None or selector is not None
         bits = Bits.COUNTED | (Bits.CHOSEN if chosen else 0)
         outgoing = self._doors.packer.pack(message)

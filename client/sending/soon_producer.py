@@ -12,6 +12,7 @@ from aerobee.client.errors import InvalidUse
 from aerobee.client.hooks import SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import Message, MessageQueue, SendResult, check_message
+from aerobee.client.sending.arguments import check_timeout
 from aerobee.client.sending.attempts import AttemptLimits, Attempts, FirstAttempt
 from aerobee.client.sending.doors import Doors
 from aerobee.client.sending.due import due
@@ -67,6 +68,8 @@ class SoonProducer(QueueFinder):
         if deliver_at is not None or delay is not None:
             check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
             message = due(message, deliver_at, delay)
+        if timeout_ms is not None:
+            check_timeout(timeout_ms)
         sends = self._sends
         if sends is None:
             self._started()  # raises, but while it starts

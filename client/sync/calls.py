@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, whole_number
 
 if TYPE_CHECKING:
     from aerobee.client.sync.loop_thread import LoopThread
@@ -18,6 +18,11 @@ T = TypeVar("T")
 
 GIVEN_UP_S: Final = 2.0
 """How long an interrupted caller waits for the end of what it has given up: it is cancelled."""
+
+
+def wait_s(timeout_ms: int | None) -> float | None:
+    """Return how long a caller waits, 0 being no time at all; raises InvalidUse for no number."""
+    return None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0) / 1000
 
 
 class Posted(ABC):

@@ -8,15 +8,16 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from aerobee.client.errors import InvalidUse
+from aerobee.client.errors import InvalidUse, function, several
 from aerobee.client.group.group_member import MessageModel
 from aerobee.client.group.offsets import ConsumeFrom
 from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook
-from aerobee.client.message import MessageQueue
+from aerobee.client.message import MessageQueue, check_queues
 from aerobee.client.poll.fetched import TAKER
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer as AsyncConsumer
+from aerobee.client.poll.polling import POLLED
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample
 from aerobee.client.received import ReceivedMessage
@@ -105,7 +106,7 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
         `sql` select messages of all their topics. Raises InvalidUse when a topic is subscribed;
         Unavailable and BrokerRefused if a starting offset cannot be found.
         """
-        work = self._inner.assign(list(queues), tags=tags, sql=sql)
+        work = self._inner.assign(check_queues(queues), tags=tags, sql=sql)
         if self._thread is not None:
             self._run(work)
             return
@@ -133,6 +134,7 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
         process at once. Where it returns by itself, the consumer is closed; what it raises, this
         raises, and what was handed out last comes again. Signals are heard in the main thread.
         """
+        function("work", work)
         self._stopped = False
         with stopping() as stop, contextlib.ExitStack() as last:
             self.start()
@@ -165,7 +167,8 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
 
         The batch before it now counts as consumed. Threads that poll side by side get different
         batches, and each counts its own, or those of threads that have ended. Messages of queues
-        that were lost or sought meanwhile are never handed out. Raises InvalidUse before the start.
+        that were lost or sought meanwhile are never handed out. With `timeout_ms=0` it takes what
+        is there. Raises InvalidUse before the start, and where nothing was subscribed or assigned.
         """
         return self._take(self._inner.poll(timeout_ms))
 
@@ -176,15 +179,20 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
         queue that was lost or sought, is left out. Raises InvalidUse before the start.
         """
         self._usable()
-        self._in_loop(partial(self._inner.put_back, list(messages)))
+        self._in_loop(partial(self._inner.put_back, several("messages", POLLED, messages)))
 
     def __iter__(self) -> Self:
         """Iterate over the messages, one by one, until the consumer is closed."""
         return self
 
     def __next__(self) -> ReceivedMessage:
-        """Return the next message; the one before it now counts as consumed."""
+        """Return the next message; the one before it now counts as consumed.
+
+        Raises InvalidUse before the start, and where nothing was subscribed or assigned.
+        """
         if self._thread is None:
+            if not self._inner._closed:
+                self._usable()  # raises
             raise StopIteration
         try:
             taken = self._take(_next(self._inner))
@@ -216,13 +224,15 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Fetch nothing more of these queues until `resume`, or until they are lost."""
+        wanted = check_queues(queues)
         self._usable()
-        self._in_loop(partial(self._inner.pause, list(queues)))
+        self._in_loop(partial(self._inner.pause, wanted))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Fetch these queues again, at the latest a second from now."""
+        wanted = check_queues(queues)
         self._usable()
-        self._in_loop(partial(self._inner.resume, list(queues)))
+        self._in_loop(partial(self._inner.resume, wanted))
 
     # --- offsets ---
 
@@ -269,6 +279,7 @@ class LitePullConsumer(BlockingMember[AsyncConsumer]):
         It need not be subscribed; another callback for the topic replaces the first. It is called
         in a thread of its own. Routes are looked up every `ClientSettings.route_interval_ms`.
         """
+        function("callback", callback)
         callbacks = self._callbacks
 
         def told(topic: str, queues: list[MessageQueue]) -> None:

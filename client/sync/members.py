@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from aerobee.client.errors import function, whole_number
 from aerobee.client.group.group_member import GroupMember
 from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.message import MessageQueue
@@ -31,6 +32,8 @@ class BlockingMember(BlockingClient[M]):
         not exist yet is no reason. Raises InvalidUse without subscription where it needs one, or
         when started already; BrokerRefused for an SQL92 expression that the broker cannot read.
         """
+        if timeout_ms is not None:
+            whole_number("timeout_ms", timeout_ms)
         self._start(partial(self._begin, timeout_ms))
 
     @abstractmethod
@@ -48,6 +51,7 @@ class BlockingMember(BlockingClient[M]):
         return self._in_loop(self._inner.running_info)
 
     def _on_queues_changed(self, callback: QueuesChanged) -> None:
+        function("callback", callback)
         callbacks = self._callbacks
 
         def told(topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:

@@ -6,12 +6,15 @@ from typing import Any
 
 from aerobee.client.errors import SendQueueFull
 from aerobee.client.hooks import SendHook
-from aerobee.client.message import Message, MessageQueue, SendResult, check_message
+from aerobee.client.message import Message, MessageQueue, SendResult, check_message, check_topic
+from aerobee.client.sending.arguments import check_timeout
+from aerobee.client.sending.choice import check_choice
 from aerobee.client.sending.due import due
 from aerobee.client.sending.producer import DEFAULT_GROUP
 from aerobee.client.sending.producer import Producer as AsyncProducer
 from aerobee.client.sending.selectors import QueueSelector
 from aerobee.client.settings import ClientSettings, ProducerSettings
+from aerobee.client.sync.calls import wait_s
 from aerobee.client.sync.lifetime import BlockingClient
 from aerobee.client.sync.loop_thread import LoopThread
 from aerobee.client.sync.sends import SendCall
@@ -88,6 +91,7 @@ class Producer(BlockingClient[AsyncProducer]):
         if deliver_at is not None or delay is not None:
             check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
             message = due(message, deliver_at, delay)
+        check_timeout(timeout_ms)
         thread = self._usable()
         how = {"queue": queue, "key": key, "selector": selector, "timeout_ms": timeout_ms}
         call = SendCall(thread, self._inner, message, how)
@@ -124,6 +128,9 @@ class Producer(BlockingClient[AsyncProducer]):
         check_message(message, self.settings.body_bytes_max, self.settings.delay_level_max)
         if deliver_at is not None or delay is not None:
             message = due(message, deliver_at, delay)
+        check_topic(message.topic)
+        check_choice(queue, key, selector)
+        check_timeout(timeout_ms)
         thread, soon = self._usable(waits=False), self._soon
         assert soon is not None
         while soon.is_full:
@@ -155,7 +162,7 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         self._usable()
         assert self._soon is not None
-        if not self._soon.wait_for_room(None if timeout_ms is None else timeout_ms / 1000):
+        if not self._soon.wait_for_room(wait_s(timeout_ms)):
             raise TimeoutError(f"there was no room within {timeout_ms} ms")
 
     def flush(self, timeout_ms: int | None = None) -> None:
@@ -165,7 +172,7 @@ class Producer(BlockingClient[AsyncProducer]):
         """
         self._usable()
         assert self._soon is not None
-        if not self._soon.flush(None if timeout_ms is None else timeout_ms / 1000):
+        if not self._soon.flush(wait_s(timeout_ms)):
             raise TimeoutError(f"not all messages were answered within {timeout_ms} ms")
 
     def send_many(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from aerobee.client.errors import function
 from aerobee.client.hooks import ConsumeHook, FilterHook
 from aerobee.client.message import MessageQueue
 from aerobee.client.plain.pull_consumer import PullConsumer as AsyncConsumer
@@ -110,6 +111,7 @@ class PullConsumer(BlockingClient[AsyncConsumer]):
         It is called in a thread of its own, one call after the other. Raises InvalidUse for what is
         wrong with the arguments.
         """
+        function("callback", callback)
         callbacks = self._callbacks
 
         def brought(outcome: PullResult | AerobeeError) -> None:

@@ -14,7 +14,7 @@ from aerobee.client.sending.fast import SendHandle as Sent
 from aerobee.client.sending.handles import HANDLE_BYTES
 from aerobee.client.sending.producer import Producer
 from aerobee.client.sending.selectors import QueueSelector
-from aerobee.client.sync.calls import Call, Posted
+from aerobee.client.sync.calls import Call, Posted, wait_s
 from aerobee.client.sync.loop_thread import LoopThread
 
 MESSAGES_MAX: Final = 16_384
@@ -112,6 +112,7 @@ class SendHandle:
         return self._error is not None
 
     def _wait(self, timeout_ms: int | None) -> None:
+        seconds = wait_s(timeout_ms)
         if self.done:
             return
         thread = self._sends.thread
@@ -119,7 +120,7 @@ class SendHandle:
         call = self._waiting
         if call is None:  # two of them, by two threads, do no harm
             call = self._waiting = thread.call(self._answered())
-        if not call.wait_for(None if timeout_ms is None else timeout_ms / 1000):
+        if not call.wait_for(seconds):
             raise TimeoutError(f"the send was not answered within {timeout_ms} ms")
 
     async def _answered(self) -> None:

@@ -9,9 +9,8 @@ from aerobee.client.errors import wrong_argument
 from aerobee.client.hooks import SendHook
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.sending.arguments import given
 from aerobee.client.sending.selectors import QueueSelector
-from aerobee.client.settings import ClientSettings, TransactionSettings
+from aerobee.client.settings import ClientSettings, TransactionSettings, given
 from aerobee.client.sync.handler_threads import DaemonThreads, plain
 from aerobee.client.sync.producer import Producer
 from aerobee.client.transactions.half import HalfMessage

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 
-from aerobee.client.errors import InvalidUse, TransactionNotBegun
+from aerobee.client.errors import InvalidUse, TransactionNotBegun, wrong_argument
 from aerobee.client.message import Message, SendResult, SendStatus
 from aerobee.client.transactions.listener import TransactionState
 from aerobee.remoting.errors import ProtocolError
@@ -37,6 +37,8 @@ class HalfMessage:
 
         Raises InvalidUse once it has ended.
         """
+        if not isinstance(state, TransactionState):
+            raise wrong_argument("state", "a TransactionState", state)
         if self.state is not None:
             raise InvalidUse(f"transaction {self.message_id} has ended: {self.state.name}")
         self._decided = state

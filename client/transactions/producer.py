@@ -9,12 +9,11 @@ from aerobee.client.hooks import EndTransactionContext, SendHook
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.message import Message, MessageQueue, check_message
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.sending.arguments import given
 from aerobee.client.sending.due import waits_by
 from aerobee.client.sending.producer import Producer
 from aerobee.client.sending.retries import surely_not_stored
 from aerobee.client.sending.selectors import QueueSelector
-from aerobee.client.settings import ClientSettings, TransactionSettings
+from aerobee.client.settings import ClientSettings, TransactionSettings, given
 from aerobee.client.transactions.checks import Check, Checks
 from aerobee.client.transactions.half import HalfMessage, Transaction
 from aerobee.client.transactions.listener import TransactionListener, TransactionState

@@ -98,8 +98,8 @@ async def test_callbacks_get_results_and_errors(cluster: FakeCluster) -> None:
         member.pull_with_callback(A0, 0, broken)
         await until(lambda: len(got) == 2)
         assert isinstance(got[1], BrokerRefused)
-        for offset, most in ((-1, 1), (0, 0)):
-            with pytest.raises(InvalidUse, match=f"offset={offset}, messages_max={most}"):
+        for offset, most, said in ((-1, 1, "offset=-1: allowed"), (0, 0, "messages_max=0: all")):
+            with pytest.raises(InvalidUse, match=said):
                 member.pull_with_callback(A0, offset, got.append, messages_max=most)
         with pytest.raises(InvalidUse, match="by tags or by sql"):
             member.pull_with_callback(A0, 0, got.append, tags="a", sql="a > 1")

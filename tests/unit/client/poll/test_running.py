@@ -55,7 +55,8 @@ async def test_topics_come_and_go(cluster: FakeCluster) -> None:
     cluster.create("u", 1)
     fill(cluster, A0, 30)
     async with consumer(cluster) as member:
-        assert await member.poll(10) == []
+        with pytest.raises(InvalidUse, match="group 'g' has nothing to read: call consumer.subs"):
+            await member.poll(10)
         member.subscribe("t")
         await until(lambda: len(member.assignment()) == 2)
         assert [each.queue for each in await member.poll()] == [A0] * 10
@@ -72,6 +73,28 @@ async def test_topics_come_and_go(cluster: FakeCluster) -> None:
         fill(cluster, A0._replace(topic="u"), 3)
         assert {each.topic for each in await member.poll()} == {"u"}
         assert {each.topic for each in member.assignment()} == {"u"}
+        member.unsubscribe("u")
+        assert await member.poll(10) == []  # its user's word
+
+
+async def test_who_reads_nothing_is_told(cluster: FakeCluster) -> None:
+    """A poll in vain, and an iteration that never began, look like a topic without messages."""
+    cluster.create("t", 1)
+    fill(cluster, A0, 1)
+    member = consumer(cluster)
+    with pytest.raises(InvalidUse, match="is not started"):
+        await anext(member)
+    async with member:
+        with pytest.raises(InvalidUse, match=r"await consumer.assign\(queues\) after it"):
+            await anext(member)
+        with pytest.raises(InvalidUse, match="has nothing to read"):
+            await member.poll()
+        await member.assign([])  # so many members, so few queues
+        assert await member.poll(10) == []
+        await member.assign([A0])
+        assert len(await member.poll()) == 1
+    with pytest.raises(StopAsyncIteration):
+        await anext(member)
 
 
 async def test_another_expression_counts_from_the_next_pull_on(cluster: FakeCluster) -> None:

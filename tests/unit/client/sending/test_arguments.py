@@ -1,6 +1,8 @@
 """Wrong arguments are refused by name, at the call, by errors that ClientError catches."""
 
 import asyncio
+import dataclasses
+import math
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -15,12 +17,15 @@ from aerobee.client import (
     InvalidMessage,
     InvalidSetting,
     InvalidUse,
+    LatencySettings,
     LitePullConsumer,
     LitePullSettings,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
+    PullConsumerSettings,
+    PullSettings,
     PushConsumer,
     PushSettings,
     RequestProducer,
@@ -142,7 +147,7 @@ async def test_wrong_arguments_of_sends_are_named(cluster: FakeCluster) -> None:
             ),
             "key must be a text or an int, is float 1.5": producer.send(good, key=cast(Any, 1.5)),
             "selector must be a function": producer.send(good, selector=cast(Any, 7)),
-            "timeout_ms must be a number of milliseconds, is str '9'": (
+            "timeout_ms must be a whole number, 1 to 2147483647, is str '9'": (
                 producer.send(good, timeout_ms=cast(Any, "9"))
             ),
         }
@@ -228,7 +233,7 @@ async def test_the_environment_names_nameservers(
         ),
         (
             lambda: PushConsumer("g", namesrv="a:1", consume_timestamp_ms=cast(Any, "now")),
-            "consume_timestamp_ms must be milliseconds since 1970, an int, is str 'now'",
+            "consume_timestamp_ms must be a whole number, 0 to 9223372036854775807, is str 'now'",
         ),
         (
             lambda: PushConsumer("g", namesrv="a:1", model=cast(Any, "BROADCASTING")),
@@ -270,6 +275,35 @@ def test_settings_of_another_kind_are_refused_by_name(
     """Where they are written, and not by what happens to compare them first."""
     with pytest.raises(InvalidSetting, match=re.escape(said)):
         settings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ClientSettings,
+        LatencySettings,
+        LitePullSettings,
+        ProducerSettings,
+        PullConsumerSettings,
+        PullSettings,
+        PushSettings,
+        TransactionSettings,
+    ],
+)
+def test_each_setting_refuses_what_cannot_be(settings: Callable[..., Any]) -> None:
+    """Times, counts and sizes that are none; nothing is told by another setting's name."""
+    for each in dataclasses.fields(cast(Any, settings)):
+        wrong: tuple[object, ...] = (math.nan, math.inf, 1.5, "9", b"9", [1], object())
+        if each.type is not bool:
+            wrong += (True,)
+        if each.type in (int, int | None):
+            wrong += (-2, 2**63)
+        if each.type is str:
+            wrong = (7, b"x", True, None, ["x"])
+        for value in wrong:
+            with pytest.raises(InvalidSetting, match=f"^{each.name}(=| must be )") as caught:
+                settings(**{each.name: value})
+            assert isinstance(caught.value, ClientError)
 
 
 async def test_a_closed_producer_says_so(cluster: FakeCluster) -> None:

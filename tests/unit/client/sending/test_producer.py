@@ -170,16 +170,20 @@ async def test_the_time_of_all_attempts_is_limited(cluster: FakeCluster) -> None
     assert len(sends(cluster)) == 1
 
 
-async def test_nothing_is_sent_when_the_time_is_up(cluster: FakeCluster) -> None:
+async def test_nothing_is_sent_when_the_time_is_up(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A look-up may have taken it all: who is told of a failure then may send again."""
     cluster.create("t", 1)
-    async with Producer(namesrv=cluster.namesrv) as producer:
+    async with Producer(namesrv=cluster.namesrv, hooks=[SendHook()]) as producer:
         for _ in cluster.brokers:
             result = await producer.send(Message("t", b"x"))
-        with pytest.raises(SendFailed):
-            await producer.send(Message("t", b"late"), timeout_ms=0)
-        with pytest.raises(NotConnected, match="time was up"):
-            await producer.send(Message("t", b"late"), queue=result.queue, timeout_ms=0)
+        with monkeypatch.context() as late:
+            late.setattr(producer, "_deadline_s", lambda timeout_ms: time.monotonic())
+            with pytest.raises(SendFailed):
+                await producer.send(Message("t", b"late"))
+            with pytest.raises(NotConnected, match="time was up"):
+                await producer.send(Message("t", b"late"), queue=result.queue)
         await producer.send(Message("t", b"y"), queue=result.queue)
     bodies = {bytes(each.body) for broker in cluster.brokers for each in broker.requests(SEND)}
     assert bodies == {b"x", b"y"}

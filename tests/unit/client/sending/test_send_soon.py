@@ -183,7 +183,7 @@ async def test_what_is_wrong_is_raised_at_the_call(cluster: FakeCluster) -> None
                 producer.send_soon(Message("t", b"x"), queue=wrong)
         wrong = "5"
         for topic in ("t", "unknown"):
-            with pytest.raises(InvalidUse, match="timeout_ms must be a number"):
+            with pytest.raises(InvalidUse, match="timeout_ms must be a whole number"):
                 producer.send_soon(Message(topic, b"x"), timeout_ms=wrong)
         await producer.flush()
     assert len(everything(cluster)) == 1

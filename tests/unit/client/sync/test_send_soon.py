@@ -182,19 +182,24 @@ def test_each_handle_has_its_own_error(namesrv: str) -> None:
         raise LookupError("no queue for this one")
 
     with Producer("soon", namesrv=namesrv) as producer:
-        for wrong in (Message("t", b""), Message("t", b"x" * (4 * 1024 * 1024 + 1))):
+        large = Message("t", b"x" * (4 * 1024 * 1024 + 1))
+        for wrong in (Message("t", b""), large, Message("bad topic!", b"x")):
             with pytest.raises(InvalidMessage):
                 producer.send_soon(wrong)
         queue = producer.send(Message(new_topic(), b"warm")).queue
         topic = queue.topic
-        bad_topic = producer.send_soon(Message("bad topic!", b"x"))
         no_queue = producer.send_soon(Message(topic, b"x"), selector=lost)
-        two_ways = producer.send_soon(Message(topic, b"x"), queue=queue, key="k")
+        elsewhere = producer.send_soon(Message(topic, b"x"), queue=queue._replace(topic="no"))
+        with pytest.raises(InvalidUse, match="give one of queue, key and selector"):
+            producer.send_soon(Message(topic, b"x"), queue=queue, key="k")
         good = producer.send_soon(Message(topic, b"x"), queue=queue)
         assert good.result().queue_offset == 1
         assert good.exception() is None and good.error is None
         assert (good.queue, good.message_id) == (queue, good.result().message_id)
-        failed = [(bad_topic, InvalidMessage), (no_queue, LookupError), (two_ways, InvalidUse)]
+        failed: list[tuple[SendHandle, type[Exception]]] = [
+            (no_queue, LookupError),
+            (elsewhere, InvalidUse),
+        ]
         for handle, kind in failed:
             assert isinstance(handle.exception(), kind) and handle.error is handle.exception()
             for _ in range(2):
