@@ -286,10 +286,15 @@ def _check_kinds(settings: Any) -> None:
                 wanted = wanted.replace(" | ", " or ")
                 raise InvalidSetting(what_is_wrong(each.name, wanted, value))
             if number:
-                usual_max = _BYTES_MAX if "bytes" in each.name else MS_MAX
-                least, most = _RANGES.get(each.name, (1, usual_max))
-                if not least <= value <= most:
-                    raise InvalidSetting(out_of_range(each.name, value, least, most))
+                _check_number(each.name, value)
+
+
+def _check_number(name: str, value: Any) -> None:
+    """Raise InvalidSetting for a number that is too small, or too large."""
+    usual_max = _BYTES_MAX if "bytes" in name else MS_MAX
+    least, most = _RANGES.get(name, (1, usual_max))
+    if not least <= value <= most:
+        raise InvalidSetting(out_of_range(name, value, least, most))
 
 
 def _check_elements(name: str, kind: type, values: Any) -> None:
