@@ -192,6 +192,17 @@ class BlockingClient(ABC, Generic[C]):
 
         return self._run(called())
 
+    def _post(self, function: Callable[[], object]) -> bool:
+        """Have a plain function called where the asyncio client lives, and do not wait for that.
+
+        From any thread, and in finalizers; False where nobody will call it: too early, or too late.
+        """
+        thread = self._thread
+        if thread is None or thread.gone:
+            return False
+        thread.post(Note(function))
+        return True
+
     def _usable(self, *, waits: bool = True) -> LoopThread:
         """Return the loop's thread for a call, which waits for it or not; raises InvalidUse."""
         thread = self._thread

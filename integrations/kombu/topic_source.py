@@ -6,14 +6,15 @@ import logging
 from collections import deque
 from typing import Final
 
-from aerobee.client.errors import ClientError, InvalidUse
-from aerobee.client.group.offsets import ConsumeFrom
-from aerobee.client.message import MessageQueue
-from aerobee.client.poll.fetched import TAKER
-from aerobee.client.pulls.process_queue import ProcessQueue
-from aerobee.client.settings import LitePullSettings, PullSettings
+from aerobee.client import (
+    ClientError,
+    ConsumeFrom,
+    LitePullSettings,
+    MessageQueue,
+    PullSettings,
+)
+from aerobee.client.poll.acknowledging import Acknowledging
 from aerobee.client.sync import LitePullConsumer
-from aerobee.client.sync.calls import Note
 from aerobee.integrations.kombu import payload
 from aerobee.integrations.kombu.deliveries import Arrivals, Delivery, Demand
 from aerobee.integrations.kombu.link import Link
@@ -66,9 +67,9 @@ class TopicSource(LitePullConsumer):
         self._room = room.left
         self._wants = room.wanted
         self._arrivals = arrivals
+        self._taking = Acknowledging(self._inner)
         self._taken: dict[MessageQueue, int] = {}  # the offset behind what was taken of each
         self._out: set[Delivery] = set()  # taken and not acknowledged, with a time-out
-        self._stored: dict[MessageQueue, int] = {}  # what was committed last
         self._wanted = asyncio.Event()
         self.left = False  # by itself: nobody wanted anything any more
         self._starved = False  # nothing is taken until there is room
@@ -89,17 +90,16 @@ class TopicSource(LitePullConsumer):
 
     def acknowledged(self) -> None:
         """Something was; from any thread, and also when it is too late."""
-        thread = self._thread
-        if thread is not None and not thread.gone and not self._noted:
-            self._noted = True
-            thread.post(Note(self._count))
+        if not self._noted:
+            self._noted = True  # first: it may be counted at once
+            if not self._post(self._count):
+                self._noted = False
         self._arrivals.tell()
 
     def make_room(self) -> None:
         """There may be room for more."""
-        thread = self._thread
-        if self._starved and thread is not None and not thread.gone:
-            thread.post(Note(self._wanted.set))
+        if self._starved:
+            self._post(self._wanted.set)
 
     def has_more(self) -> bool:
         """Whether the topic has something that this member has neither taken nor passed over."""
@@ -134,7 +134,7 @@ class TopicSource(LitePullConsumer):
         await self._leave()
 
     def _is_idle(self) -> bool:
-        in_hand = self._inner._queues.fetched.handed - len(self.arrived)
+        in_hand = self._taking.unfinished - len(self.arrived)
         return not self._wants() and in_hand <= 0
 
     async def _leave(self) -> None:
@@ -147,8 +147,7 @@ class TopicSource(LitePullConsumer):
         if self._committing is not None:
             self._committing.cancel()
         self._count()
-        unfinished = InvalidUse("what is not acknowledged comes again")
-        await self._inner.__aexit__(InvalidUse, unfinished, None)
+        await self._taking.leave()
 
     async def _take_all(self) -> None:
         """Take one message after the other, as long as there is room."""
@@ -159,13 +158,10 @@ class TopicSource(LitePullConsumer):
                 self._wanted.clear()
             self._starved = False
             delivery = Delivery(self)
-            token = TAKER.set(delivery)  # it is done when it is acknowledged, and not before
-            try:
-                delivery.message = message = await anext(self._inner)
-            except StopAsyncIteration:
+            message = await self._taking.next(delivery)  # done when it is acknowledged
+            if message is None:
                 return
-            finally:
-                TAKER.reset(token)
+            delivery.message = message
             self._taken[message.queue] = message.queue_offset + 1
             delivery.since_s = asyncio.get_running_loop().time()
             if self._visible_s is not None:
@@ -176,9 +172,8 @@ class TopicSource(LitePullConsumer):
     def _count(self) -> None:
         """Let offsets pass what is acknowledged, and see to it that they are stored."""
         self._noted = False
-        if self._inner._instance is None:
+        if not self._taking.count():
             return
-        self._inner._queues.fetched.asks_again()
         self._wanted.set()
         if self._committing is None:
             loop = asyncio.get_running_loop()
@@ -187,27 +182,18 @@ class TopicSource(LitePullConsumer):
     def _commit_soon(self) -> None:
         self._committing = None
         self._tasks = [task for task in self._tasks if not task.done()]
-        self._tasks.append(asyncio.get_running_loop().create_task(self._commit_changed()))
-
-    async def _commit_changed(self) -> None:
-        queues = self._inner._queues
-        reached = {at: queues.fetched.committable(one) for at, one in queues.all().items()}
-        changed = {at: end for at, end in reached.items() if self._stored.get(at) != end}
-        self._stored = reached
-        await queues.offsets.commit_all(changed)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._taking.commit()))
 
     async def _find_reached(self, wanted: list[MessageQueue]) -> list[int]:
         """Return how far this member is in each; in another's queues, how far that has got."""
-        mine = self._inner._queues.all()
         found: list[int] = []
         for queue in wanted:
-            process: ProcessQueue | None = mine.get(queue)
-            if process is not None and queue in self._taken:
-                found.append(self._taken[queue])
-            elif process is not None:
-                found.append(process.committable)
-            else:
-                found.append(await self._inner.committed(queue) or 0)
+            reached = self._taking.reached(queue)
+            if reached is None:
+                reached = await self._inner.committed(queue) or 0
+            elif queue in self._taken:
+                reached = self._taken[queue]
+            found.append(reached)
         return found
 
     async def _look_for_overdue(self, visible_s: float) -> None:
