@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PACKAGES := $(VENV)/.packages
+BUILT := $(VENV)/.built-$(shell bash deploy/built_of.sh)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 WORKERS ?= 2
 ROUNDS ?= 50
@@ -19,7 +21,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/suppo
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
 ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
-.PHONY: $(READY)
+.PHONY: $(BUILT)
 endif
 
 .PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check wheels lock clean
@@ -29,16 +31,23 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv with the locked versions of everything
 
-$(READY): requirements.lock requirements-build.lock pyproject.toml deploy/build_hook.py \
-		$(wildcard $(foreach room,broker client spark storage,$(room)/compiled/*.p[yx]*))
+$(READY): $(PACKAGES) $(BUILT)
+	@touch $@
+
+$(PACKAGES): requirements.lock requirements-build.lock
 	@bash deploy/make_venv.sh $(VENV) $(PYTHON)
 	@echo "installing the locked packages into $(VENV)"
 	@$(PIP) --require-hashes -r requirements-build.lock
 	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
+	@touch $@
+
+# What was compiled is compiled anew when its text, or how it is built, has changed, or it is gone.
+$(BUILT): | $(PACKAGES)
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c "from aerobee.broker.compiled.choice import description; \
 		print('sends and pulls are served by', description(wanted=True))"
-	@touch $@
+	@rm -f $(VENV)/.built-*
+	@touch $(VENV)/.built-$$(bash deploy/built_of.sh)
 
 demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
