@@ -14,6 +14,7 @@ from aerobee.client import (
     Later,
     Message,
     Producer,
+    ProducerSettings,
     PushConsumer,
     PushSettings,
     ReceivedMessage,
@@ -52,8 +53,9 @@ class AerobeeBroker(AsyncBroker):
     dropped without an acknowledgement, when Python frees it, and whatever is in its worker's hands
     for more than `PushSettings.consume_timeout_ms` (15 min): give long tasks more.
 
-    `namesrv` is as for `Producer`; `settings` and `client` are those of the consumer. Results are
-    kept by whatever result backend the broker is given.
+    `namesrv` is as for `Producer`; `settings` and `client` are those of the consumer, `producer`
+    those of what is sent: a cluster that is away for longer than its `send_timeout_ms` (3 s) fails
+    a `kiq` with SendTaskError. Results are kept by whatever result backend the broker is given.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class AerobeeBroker(AsyncBroker):
         group: str = "taskiq",
         settings: PushSettings | None = None,
         client: ClientSettings | None = None,
+        producer: ProducerSettings | None = None,
     ) -> None:
         """Describe the broker; nothing happens before `startup`.
 
@@ -77,12 +80,15 @@ class AerobeeBroker(AsyncBroker):
         self._namesrv = namesrv
         self._settings = settings or PushSettings(concurrency=CONCURRENCY, commit="each")
         self._client = client
+        self._sending = producer
         self._producer = self._make_producer()
         self._consumer: PushConsumer | None = None
         self._waiting: asyncio.Queue[AckableMessage] = asyncio.Queue()
 
     def _make_producer(self) -> Producer:
-        return Producer(self._group, namesrv=self._namesrv, client=self._client)
+        return Producer(
+            self._group, namesrv=self._namesrv, settings=self._sending, client=self._client
+        )
 
     async def startup(self) -> None:
         """Get ready to send, then call what waits for the startup.

@@ -21,7 +21,7 @@ from taskiq.abc.middleware import TaskiqMiddleware
 from taskiq.api import run_receiver_task
 from taskiq.exceptions import SendTaskError
 
-from aerobee.client import InvalidUse, LitePullConsumer, PushSettings
+from aerobee.client import InvalidUse, LitePullConsumer, ProducerSettings, PushSettings
 from aerobee.integrations.taskiq import AerobeeBroker
 from aerobee.testing import EmbeddedCluster
 
@@ -252,9 +252,14 @@ async def test_a_shutdown_loses_nothing(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_broker_that_restarts_loses_no_task(cluster: EmbeddedCluster) -> None:
-    """Sends and acknowledgements go on when it is there again."""
+    """Sends and acknowledgements go on when it is there again, however long that takes.
+
+    The broker shares our event loop: a disk that syncs for seconds holds up the sends as well.
+    """
     broker = AerobeeBroker(
-        cluster.namesrv_addr, settings=PushSettings(concurrency=4, commit="each")
+        cluster.namesrv_addr,
+        settings=PushSettings(concurrency=4, commit="each"),
+        producer=ProducerSettings(send_timeout_ms=60_000),
     )
     ran: set[int] = set()
 
@@ -268,7 +273,8 @@ async def test_a_broker_that_restarts_loses_no_task(cluster: EmbeddedCluster) ->
             await work.kiq(number)
             if number == 10:
                 await cluster.restart_broker()
-        await until(lambda: len(ran) == 20, 20)
+                asyncio.get_running_loop().call_soon(time.sleep, 3.2)  # more than a send's 3 s
+        await until(lambda: len(ran) == 20, 60)
 
 
 @pytest.mark.timeout(120)
