@@ -56,7 +56,7 @@ async def check(port: int, keys: list[str]) -> None:
             assert await found(peer, key) == await found(peer, f"U{key}") == [key.encode()]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(60 + 20 * ROUNDS)
 async def test_every_key_outlives_kills(tmp_path: Path) -> None:
     """Entries, slots, notes and the making of files are cut short wherever they are."""
     dice = random.Random(20261125)

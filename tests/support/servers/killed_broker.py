@@ -5,12 +5,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from support.interop.processes import free_port
 
 
 class KilledBroker:
     """Keeps its port and its store over any number of deaths; `settings` are RocketMQ's keys."""
+
+    started: ClassVar[set[subprocess.Popen[str]]] = set()
+
+    @classmethod
+    def end_all(cls) -> None:
+        """End those that a test which failed has left."""
+        while cls.started:
+            child = cls.started.pop()
+            if child.poll() is None:
+                child.kill()
+            child.wait()
 
     def __init__(self, root: Path, flush: str, **settings: str) -> None:
         self.root = root
@@ -41,6 +53,7 @@ class KilledBroker:
             stderr=(self.root / "broker.log").open("a"),
             text=True,
         )
+        self.started.add(self.child)
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         self.seconds_to_serve = time.monotonic() - begun
