@@ -5,6 +5,7 @@ scheduler lets each of them run. Such a test is run again when it fails, once; t
 run names it as one that was. Pure code, properties, golden files and simulations fail at once.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +51,7 @@ FILES: Final = (  # of other folders, those that start processes or wait for clo
 )
 
 
+@cache
 def may_be_rerun(path: Path) -> bool:
     """Whether the tests of a file drive what the machine schedules."""
     if not path.is_relative_to(TESTS):

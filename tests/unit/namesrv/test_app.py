@@ -134,15 +134,17 @@ async def test_a_registration_without_a_body_is_taken(asker: Asker) -> None:
         (b"{", {}, "RegisterBrokerBody"),
         (b"\x78\x9cnonsense", {"compressed": "true"}, ""),
         (zlib.compress(b"\x7f\xff\xff\xff"), {"compressed": "true"}, ""),
-        (zlib.compress(bytes(100_000_000)), {"compressed": "true"}, ""),
+        (100_000_000, {"compressed": "true"}, ""),
         (encode_register_body({"x": TopicConfig(topic_name="x")}, VERSION), {}, "register broker"),
         (BODY, {"brokerId": "x"}, "broker"),
     ],
 )
 async def test_a_bad_registration_is_refused(
-    asker: Asker, body: bytes, fields: dict[str, str], remark: str
+    asker: Asker, body: bytes | int, fields: dict[str, str], remark: str
 ) -> None:
     """Wrong sums, damaged bodies, bombs and single topics of strangers get code 1; then on."""
+    if isinstance(body, int):  # so many zeros, packed
+        body = zlib.compress(bytes(body), 1)
     reply = await asker.register(fields, body=body)
     assert reply.code == 1
     assert remark in (reply.remark or "")
