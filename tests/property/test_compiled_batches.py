@@ -22,7 +22,7 @@ from aerobee.remoting.frame import encode_frame
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
-MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", "1500"))
+MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", examples(800)))
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 USUAL: Final = send_command(properties="WAIT\x01true\x02", m="true").ext
 PROPERTIES: Final = b"KEYS\x01k\x02UNIQ_KEY\x01AB01\x02TAGS\x01TagA\x02"

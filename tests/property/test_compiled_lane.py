@@ -198,7 +198,7 @@ def test_a_late_reply_hits_nobody(world: World) -> None:
     for _ in range(4_096):  # all the slots
         world.send(Message("t", b"next"))
         world.turn()
-        opaque = int(OPAQUE.findall(world.written)[-1])
+        opaque = int(OPAQUE.findall(world.written[-1_000:])[-1])
         if opaque % 4_096 == late % 4_096:
             break
         world.read(plain_ack(opaque, world.handles[-1].queue.queue_id, 1, {}))

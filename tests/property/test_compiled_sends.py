@@ -26,7 +26,7 @@ from aerobee.remoting.frame import encode_frame
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
-MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", "4000"))
+MUTATIONS: Final = int(os.environ.get("COMPILED_SENDS_MUTATIONS", examples(1500)))
 THOROUGH: Final = settings(
     max_examples=examples(200),
     deadline=None,

@@ -23,9 +23,14 @@ TIMES = {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"}
 
 
 class Timers:
-    """A store with a timer service; `begin` again on the same folder is a restart."""
+    """A store with a timer service; `begin` again on the same folder is a restart.
 
-    def __init__(self, root: Path, files: Files | None = None, **settings: Any) -> None:
+    It begins at once unless it is not to be `running`.
+    """
+
+    def __init__(
+        self, root: Path, files: Files | None = None, *, running: bool = True, **settings: Any
+    ) -> None:
         self.root = root
         self.keys = BrokerSettings(
             store_path_root_dir=root, broker_name="b", timer_flush_interval_ms=1,
@@ -35,7 +40,8 @@ class Timers:
             root, segment_bytes=1 << 20, window_bytes=1 << 18, first_window_bytes=1 << 18
         )
         self.clock = Clock()
-        self.begin(files)
+        if running:
+            self.begin(files)
 
     def begin(self, files: Files | None = None) -> None:
         """Open the store and start the service, as a broker does."""

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from support.examples import examples
 from support.java_random import JavaRandom
 
 from aerobee.client import InvalidUse
@@ -85,14 +86,17 @@ def owners(strategy: Strategy, queues: list[MessageQueue], members: list[str]) -
 
 
 def test_shares_are_those_of_java_for_every_shape() -> None:
-    """3,000 random topics and groups, with odd names, more members than queues, many brokers."""
+    """Random topics and groups, with odd names, more members than queues, many brokers.
+
+    Of 3,000 some are drawn for each run.
+    """
     text = (GOLDEN / "shapes.txt").read_text()
     rows = [line for line in text.splitlines() if not line.startswith("#")]
     assert len(rows) == 3000
-    for seed, row in enumerate(rows):
+    for seed in random.sample(range(3000), min(3000, examples(600))):
         queues, members, virtual_nodes = shape(seed)
         got = [owners(each, queues, members) for each in strategies(virtual_nodes)]
-        assert got == row.split(" "), f"seed {seed}"
+        assert got == rows[seed].split(" "), f"seed {seed}"
 
 
 @pytest.mark.parametrize("strategy", CHECKED.values(), ids=CHECKED)

@@ -1,5 +1,6 @@
 """A damaged slot is read by the whole timers' queue, for seconds: what is sound is on time."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from aerobee.storage.layout import TIMER_LOG, TIMER_WHEEL, file_name
 from aerobee.storage.verify import verify
 
 LATE_MS_MAX = 20
+LOG_FILE_BYTES = 64 * 1024
 OTHERS = 9_000
 LOOKS_PER_MS = 3  # a machine on which that many take three seconds
 OLD = {b"old 0": 20_100, b"old 1": 20_200}
@@ -22,12 +24,31 @@ KNOWN = {b"known 0": 20_150, b"known 1": 20_600, b"known 2": 20_950}
 NEXT = {b"next %d" % number: 21_050 + 130 * number for number in range(25)}
 
 
-async def filled(root: Path) -> Timers:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the store is that all of them take a copy of; the first one makes it."""
+    return tmp_path_factory.mktemp("sweeps") / "filled"
+
+
+def is_made(store: Path) -> bool:
+    """Whether a test before made it."""
+    return store.exists()
+
+
+async def filled(store: Path, root: Path) -> Timers:
     """Messages of a few seconds, between those of one of them thousands of a later time.
 
     One that is known is taken back. Nobody has the store open.
     """
-    timers = Timers(root, log_file_bytes=64 * 1024)
+    if not is_made(store):
+        await fill(store)
+    shutil.copytree(store, root, dirs_exist_ok=True)
+    return Timers(root, running=False, log_file_bytes=LOG_FILE_BYTES)
+
+
+async def fill(root: Path) -> None:
+    """Make that store."""
+    timers = Timers(root, log_file_bytes=LOG_FILE_BYTES)
     for body, after_ms in OLD.items():
         timers.send(body, after_ms)
     for number in range(OTHERS):
@@ -38,7 +59,6 @@ async def filled(root: Path) -> Timers:
     timers.send(b"x", TIMER_DELIVER_MS=str(out + 1), TIMER_DEL_UNIQKEY="gone")
     await timers.save()
     timers.die()
-    return timers
 
 
 def flip(path: Path, at: int) -> None:
@@ -79,9 +99,9 @@ def count(timers: Timers) -> Counter[bytes]:
     return Counter(record.body for record in read_all(timers.store, "T"))
 
 
-async def test_what_is_sound_does_not_wait_for_a_sweep(tmp_path: Path) -> None:
+async def test_what_is_sound_does_not_wait_for_a_sweep(store: Path, tmp_path: Path) -> None:
     """Of the second itself what its chain leads to, and all of the seconds behind it."""
-    timers = await filled(tmp_path)
+    timers = await filled(store, tmp_path)
     flip(timers.root / TIMER_LOG / file_name(0), UNIT_BYTES + 20)  # of old 1
     slowly(timers)
     timers.clock.advance(30_000)
@@ -94,9 +114,11 @@ async def test_what_is_sound_does_not_wait_for_a_sweep(tmp_path: Path) -> None:
     timers.stop()
 
 
-async def test_a_slot_that_may_begin_too_early_holds_its_own_second(tmp_path: Path) -> None:
+async def test_a_slot_that_may_begin_too_early_holds_its_own_second(
+    store: Path, tmp_path: Path
+) -> None:
     """What takes a message back may be among what is missing: the seconds behind are on time."""
-    timers = await filled(tmp_path)
+    timers = await filled(store, tmp_path)
     slowly(timers)
     timers.send(b"more", 3_600_000)
     await timers.save()  # from here on the slot is in the file alone
@@ -114,9 +136,11 @@ async def test_a_slot_that_may_begin_too_early_holds_its_own_second(tmp_path: Pa
     ("end", "noted"), [("killed", False), ("killed", True), ("stopped", False)]
 )
 @pytest.mark.parametrize("after_ms", [20_700, 22_700])
-async def test_an_end_amid_a_sweep(tmp_path: Path, after_ms: int, end: str, noted: bool) -> None:
+async def test_an_end_amid_a_sweep(
+    store: Path, tmp_path: Path, after_ms: int, end: str, noted: bool
+) -> None:
     """Nothing is delivered twice, though a second was before the one in front of it."""
-    timers = await filled(tmp_path)
+    timers = await filled(store, tmp_path)
     flip(timers.root / TIMER_LOG / file_name(0), UNIT_BYTES + 20)
     slowly(timers)
     timers.clock.advance(after_ms)
@@ -136,9 +160,9 @@ async def test_an_end_amid_a_sweep(tmp_path: Path, after_ms: int, end: str, note
     assert not [each for each in verify(timers.settings).problems if "slot" in each]
 
 
-async def test_a_kill_at_the_end_of_a_sweep(tmp_path: Path) -> None:
+async def test_a_kill_at_the_end_of_a_sweep(store: Path, tmp_path: Path) -> None:
     """The note of that moment knows of what was delivered of the second that has begun."""
-    timers = await filled(tmp_path)
+    timers = await filled(store, tmp_path)
     flip(timers.root / TIMER_LOG / file_name(0), UNIT_BYTES + 20)
     slowly(timers)
     while timers.service.index.read_s <= SWEPT_S:
