@@ -12,6 +12,7 @@ static const char *const USAGE =
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
     "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
     "  [--multiples N,N,...] [--log FILE] [--log-mib N]\n"
+    "  [--spread-mib N [--gather]]\n"
     "WORKLOAD: send, batch, pull, wake, xadd (Redis), transact, floor: a server that only pretends,\n"
     "  or overload: multiples of the best rate by the clock, and the best rate in between\n";
 
@@ -66,7 +67,9 @@ Options parse_options(int count, char **words) {
         MARKS,
         MULTIPLES,
         LOG,
-        LOG_MIB
+        LOG_MIB,
+        SPREAD_MIB,
+        GATHER
     };
     static const struct option known[] = {
         {"port", 1, 0, PORT},   {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
@@ -75,6 +78,7 @@ Options parse_options(int count, char **words) {
         {"warmup", 1, 0, WARM}, {"seconds", 1, 0, SECS},      {"requests", 1, 0, REQS},
         {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {"settle", 1, 0, SETTLE},
         {"multiples", 1, 0, MULTIPLES}, {"log", 1, 0, LOG}, {"log-mib", 1, 0, LOG_MIB},
+        {"spread-mib", 1, 0, SPREAD_MIB}, {"gather", 0, 0, GATHER},
         {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
@@ -98,11 +102,14 @@ Options parse_options(int count, char **words) {
             case MULTIPLES: options.multiples = optarg; break;
             case LOG: options.log = optarg; break;
             case LOG_MIB: options.log_mib = (int)whole(name, optarg, 16, 1 << 20); break;
+            case SPREAD_MIB: options.spread_mib = (int)whole(name, optarg, 1, 1 << 16); break;
+            case GATHER: options.gather = true; break;
             default: die("%s", USAGE);
         }
     }
     if (optind != count - 1) die("what is %s?\n%s", words[optind + 1], USAGE);
     if (options.workload != FLOOR && !options.port) die("--port is missing\n%s", USAGE);
+    if (options.gather && !options.spread_mib) die("--gather without --spread-mib");
     if (strlen(options.topic) > 100) die("--topic is longer than 100 characters");
     return options;
 }

@@ -24,6 +24,8 @@ typedef struct {
     double settle_s;        // until the queues end behind the last message that was acknowledged
     const char *multiples;  // of the best rate that an overload offers: "1,1.5,2"
     const char *log;        // where a floor writes what it reads; NULL: nowhere
+    int spread_mib;  // of records that the floor answers pulls with; 0: the same ones all the time
+    bool gather;     // ... without copying them
     int log_mib;            // so much, then it begins anew
     int cpu;                // negative: any
     bool marks;             // tell on stdout when measuring begins and ends, and wait for a line

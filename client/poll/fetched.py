@@ -3,24 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from contextvars import ContextVar
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
 from aerobee.client.compiled.choice import measure
+from aerobee.client.poll.iterated import IteratedRun
+from aerobee.client.poll.takers import Taker, taker
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.received import ReceivedMessage
-
-
-class Taker(Protocol):
-    """Who works on what was handed out: a task, or a thread that waits for one."""
-
-    def done(self) -> bool:
-        """Whether it has ended, and with it the work."""
-        ...
-
-
-TAKER: Final[ContextVar[Taker | None]] = ContextVar("taker", default=None)
-"""In whose name a task asks, where that is not its own."""
 
 
 class _Batch:
@@ -51,11 +40,15 @@ class FetchedMessages:
     Batches are handed out in the order in which they came; those of dropped queues are left out.
     What is handed out is done when the user says so, or asks for more. An offset that the user has
     named counts for its queue until a message behind it is done.
+
+    While one task alone asks for one message after the other, the batch that it gets is a run
+    (`next_of_run`) and no other waits or is handed out of it; whoever does anything else ends that.
     """
 
     def __init__(self) -> None:
-        self.messages = 0  # waiting, all batches together
-        self.bytes = 0  # of their bodies
+        self._messages = 0  # waiting, all batches together
+        self._bytes = 0  # of their bodies
+        self._run: IteratedRun | None = None
         self._batches: deque[_Batch] = deque()
         self._handed: dict[ProcessQueue, list[_Handed]] = {}
         self._named: dict[ProcessQueue, int] = {}
@@ -64,15 +57,27 @@ class FetchedMessages:
         self._ends = False  # nothing more is handed out; what is, may be consumed
         self._quiet = asyncio.Event()  # it is, and who handed it back asks for more
 
+    @property
+    def messages(self) -> int:
+        """How many messages wait to be handed out."""
+        run = self._run
+        return self._messages if run is None else self._messages + run.count - run.at
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of their bodies."""
+        run = self._run
+        return self._bytes if run is None else self._bytes + measure(run.rest())[0]
+
     def add(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Let a batch wait for `take_batch` or `take_one`."""
         self._batches.append(_Batch(process, messages))
-        self.messages += len(messages)
-        self.bytes += measure(messages)[0]
+        self._count_in(messages)
         self._wake()
 
     def discard(self, process: ProcessQueue) -> None:
         """Forget the waiting batches of one queue."""
+        self._end_run()
         for batch in self._batches:
             if batch.process is process:
                 self._leave_out(batch)
@@ -97,7 +102,13 @@ class FetchedMessages:
         while not (self._has_some() or await self._available(None)):
             if self._closed or self._ends:
                 return None
-        batch = self._batches[0]
+        batch, asking = self._batches[0], taker()
+        if asking is not None and not self._handed and not self._named:
+            self._batches.popleft()
+            self._count_out(batch.rest())
+            run = self._run = IteratedRun(batch.process, batch.messages, batch.at, asking)
+            batch.process.begin_run(run)
+            return run.take()
         message = batch.messages[batch.at]
         batch.at += 1
         if batch.at == len(batch.messages):
@@ -105,8 +116,20 @@ class FetchedMessages:
         self._hand(batch.process, [message])
         return message
 
+    def next_of_run(self) -> ReceivedMessage | None:
+        """Hand out the next message where this task alone has asked for one after the other.
+
+        The one before it counts as consumed. None: it has to ask as everybody does, `asks_again`
+        and `take_one`.
+        """
+        run = self._run
+        if run is None or run.at == run.count or run.process.dropped or taker() is not run.taker:
+            return None
+        return run.take()
+
     def count_handed(self) -> None:
         """What was handed out may be committed as consumed."""
+        self._end_run()
         for process, handed in self._handed.items():
             for each in handed:
                 self._done(process, each.messages)
@@ -119,7 +142,8 @@ class FetchedMessages:
 
     def asks_again(self) -> None:
         """What this task had, or one that has ended, is consumed: others may still be at work."""
-        asking = _taker()
+        self._end_run()
+        asking = taker()
         for process, handed in self._handed.items():
             working = []
             for each in handed:
@@ -138,15 +162,16 @@ class FetchedMessages:
 
     def done_before(self, process: ProcessQueue, offset: int) -> None:
         """What was handed out of one queue, up to `offset`, is consumed."""
+        self._end_run()
         handed = self._handed.get(process)
         if handed is None:
             return
         left: list[_Handed] = []
-        for messages, taker in handed:
+        for messages, who in handed:
             self._done(process, [each for each in messages if each.queue_offset < offset])
             behind = [each for each in messages if each.queue_offset >= offset]
             if behind:
-                left.append(_Handed(behind, taker))
+                left.append(_Handed(behind, who))
         handed[:] = left
         self.let_go()
 
@@ -155,20 +180,21 @@ class FetchedMessages:
 
         What is not handed out any more stays as it is, and so do queues that were lost or sought.
         """
+        self._end_run()
         back = {id(message) for message in messages}
         for process, handed in self._handed.items():
             mine = [each for taken, _ in handed for each in taken if id(each) in back]
             if mine and not process.dropped:
                 self._batches.appendleft(_Batch(process, mine))
-                self.messages += len(mine)
-                self.bytes += measure(mine)[0]
-            stay = [([m for m in taken if id(m) not in back], taker) for taken, taker in handed]
-            handed[:] = [_Handed(taken, taker) for taken, taker in stay if taken]
+                self._count_in(mine)
+            stay = [([m for m in taken if id(m) not in back], who) for taken, who in handed]
+            handed[:] = [_Handed(taken, who) for taken, who in stay if taken]
         self.let_go()
         self._wake()
 
     def forget_handed(self) -> None:
         """What was handed out is not consumed, and nobody works on it any more."""
+        self._end_run()
         handed, self._handed = self._handed, {}
         for process in handed:
             process.finished()
@@ -181,6 +207,7 @@ class FetchedMessages:
 
     def end(self) -> None:
         """Hand out nothing more: who iterates comes to the end, who polls waits in vain."""
+        self._end_run()
         self._ends = True
         self._wake()
 
@@ -190,6 +217,7 @@ class FetchedMessages:
 
     def forget_working(self) -> None:
         """What a task still works on is not consumed; what one had that has ended is."""
+        self._end_run()
         for process, handed in self._handed.items():
             for each in handed:
                 if each.taker is not None and each.taker.done():
@@ -199,12 +227,14 @@ class FetchedMessages:
     @property
     def handed(self) -> int:
         """How many messages are handed out and not consumed."""
+        self._end_run()
         return sum(len(each.messages) for handed in self._handed.values() for each in handed)
 
     # --- how far a queue is ---
 
     def name(self, process: ProcessQueue, offset: int) -> None:
         """The user says how far a queue is, be that ahead of what was handed out or behind it."""
+        self._end_run()
         self._named[process] = offset
 
     def forget_named(self, process: ProcessQueue) -> None:
@@ -218,14 +248,12 @@ class FetchedMessages:
     # --- within ---
 
     def _hand(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        self.messages -= len(messages)
-        self.bytes -= measure(messages)[0]
+        self._count_out(messages)
         handed = self._handed.get(process)
         if handed is None:
             handed = self._handed[process] = []
             process.begun()
-        taker = _taker()  # the user may work on several batches at a time
-        handed.append(_Handed(messages, taker))
+        handed.append(_Handed(messages, taker()))  # the user may work on several at a time
 
     def _done(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         process.done_all(messages)
@@ -235,6 +263,7 @@ class FetchedMessages:
 
     def _has_some(self) -> bool:
         """Say whether there is a batch to hand out; those of queues that were lost are none."""
+        self._end_run()  # what is left of it is for whoever comes first
         batches = self._batches
         while batches and batches[0].process.dropped:
             self._leave_out(batches.popleft())
@@ -261,9 +290,32 @@ class FetchedMessages:
 
     def _leave_out(self, batch: _Batch) -> None:
         """Count a batch no longer."""
-        messages = batch.rest()
-        self.messages -= len(messages)
-        self.bytes -= measure(messages)[0]
+        self._count_out(batch.rest())
+
+    def _count_in(self, messages: list[ReceivedMessage]) -> None:
+        self._messages += len(messages)
+        self._bytes += measure(messages)[0]
+
+    def _count_out(self, messages: list[ReceivedMessage]) -> None:
+        self._messages -= len(messages)
+        self._bytes -= measure(messages)[0]
+
+    def _end_run(self) -> None:
+        """Go on without a run: its rest waits, before all others; its last message is handed out.
+
+        Nothing else is handed out while there is a run, nor does its queue have a named offset.
+        """
+        run = self._run
+        if run is None:
+            return
+        self._run = None
+        process = run.process
+        run.book()
+        process.end_run(run)  # its `finished` comes when the last message is consumed
+        self._handed[process] = [_Handed([run.messages[run.at - 1]], run.taker)]
+        if rest := run.rest():
+            self._batches.appendleft(_Batch(process, rest))
+            self._count_in(rest)
 
     def _wake(self) -> None:
         for waiter in self._waiters:
@@ -275,7 +327,3 @@ def _end(waiter: asyncio.Future[None]) -> None:
     """Let somebody wait no longer."""
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _taker() -> Taker | None:
-    return TAKER.get() or asyncio.current_task()

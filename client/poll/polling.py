@@ -74,11 +74,15 @@ class PollingMember(GroupMember):
             raise StopAsyncIteration
         if not self._reads:
             raise InvalidUse(self._nothing_to_read())
-        self._queues.fetched.asks_again()
-        message = await self._queues.fetched.take_one()
+        fetched = self._queues.fetched
+        message = fetched.next_of_run()
         if message is None:
-            raise StopAsyncIteration
-        self._hooks.handed_out(self.group, message.queue, [message])
+            fetched.asks_again()
+            message = await fetched.take_one()
+            if message is None:
+                raise StopAsyncIteration
+        if self._hooks.consume:
+            self._hooks.handed_out(self.group, message.queue, [message])
         return message
 
     def _nothing_to_read(self) -> str:

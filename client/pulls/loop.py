@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
@@ -18,6 +18,10 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 
 log = logging.getLogger(__name__)
+
+AT_ONCE_BYTES: Final = 16 * 1024
+"""After so much the next request leaves at once, not with those of other queues: the broker is to
+be at work while handlers are, and so much takes longer to handle than a write."""
 
 
 class Receiver(Protocol):
@@ -137,7 +141,8 @@ class PullLoop:
             steady.rest()
             return True
         self._asked = process.next_offset
-        if not puller.begin_again(steady, self._asked, process.committable):
+        at_once = len(reply.body) >= AT_ONCE_BYTES
+        if not puller.begin_again(steady, self._asked, process.committable, at_once=at_once):
             steady.rest()
         return True
 

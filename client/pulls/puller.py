@@ -138,8 +138,13 @@ class Puller:
         place, connection = await self._reach()
         self._begin_for(steady, place, connection, offset, commit_offset)
 
-    def begin_again(self, steady: SteadyPulls, offset: int, commit_offset: int) -> bool:
-        """Do the same at once; False where the broker has to be looked for."""
+    def begin_again(
+        self, steady: SteadyPulls, offset: int, commit_offset: int, *, at_once: bool = False
+    ) -> bool:
+        """Do the same without waiting for anything; False where the broker has to be looked for.
+
+        With `at_once` the request leaves before whatever else this turn of the loop brings.
+        """
         if self._reached is None:
             return False
         place, connection = self._reached
@@ -147,7 +152,7 @@ class Puller:
             self.queue, self.broker_id, *self._reached
         ):
             return False
-        self._begin_for(steady, place, connection, offset, commit_offset)
+        self._begin_for(steady, place, connection, offset, commit_offset, at_once=at_once)
         return True
 
     def read(self, reply: Command, offset: int) -> PullResult:
@@ -234,9 +239,13 @@ class Puller:
         connection: Connection,
         offset: int,
         commit_offset: int,
+        *,
+        at_once: bool = False,
     ) -> None:
         frame, opaque, carries = self._frame(offset, commit_offset, place[1])
-        connection.begin_frame_for(steady, frame, opaque, self._code, self._timeout_s)
+        connection.begin_frame_for(
+            steady, frame, opaque, self._code, self._timeout_s, at_once=at_once
+        )
         self._tell_carried(commit_offset, carries=carries)
 
     def _tell_carried(self, commit_offset: int, *, carries: bool) -> None:

@@ -15,9 +15,9 @@ from aerobee.client.group.ownership import QueuesChanged
 from aerobee.client.group.strategies import Strategy
 from aerobee.client.hooks import ConsumeHook, FilterHook
 from aerobee.client.message import MessageQueue, check_queues
-from aerobee.client.poll.fetched import TAKER
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer as AsyncConsumer
 from aerobee.client.poll.polling import POLLED
+from aerobee.client.poll.takers import TAKER
 from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample
 from aerobee.client.received import ReceivedMessage

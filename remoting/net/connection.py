@@ -320,12 +320,26 @@ class Connection(asyncio.Protocol):
         return self._calls.begin(opaque, code, timeout_s, brief=brief)
 
     def begin_frame_for(
-        self, reply: AwaitsReply, frame: bytes, opaque: int, code: int, timeout_s: float
+        self,
+        reply: AwaitsReply,
+        frame: bytes,
+        opaque: int,
+        code: int,
+        timeout_s: float,
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Send an encoded request, and let `reply` take what comes, as soon as it is read."""
+        """Send an encoded request, and let `reply` take what comes, as soon as it is read.
+
+        With `at_once` it does not wait for the others of this turn: who has much to do in it gives
+        the peer something to do meanwhile.
+        """
         if self.closed or len(self._calls.waiting) >= self.limits.calls_max:
             self._check_usable()
-        self.write(frame)
+        if at_once:
+            self.write_now((frame,))
+        else:
+            self.write(frame)
         self._calls.begin_for(reply, opaque, code, timeout_s)
 
     def oneway(self, command: Command) -> None:
