@@ -33,12 +33,12 @@ class Unread:
     What is taken out between two looks says how long the queue will take. As soon as reads are
     full, it may not become longer than what a read takes, if that is served in time: turns cost the
     loop much, and from a queue as connections begin with a read brings a third of that. Where it
-    takes more than a quarter of what requests may wait, and was not once empty meanwhile, it is made
-    as short as is served in that time, and the peer's own grows instead: what has arrived is then
-    served in time, at the best rate there is. It is cut when it is full, unless many are: else TCP
-    would have to drop what is on its way. A look after a pause of the broker says nothing. When the
-    broker would have to wait for the peer, or the load is over, `resize(0)` lets the system decide
-    again, or a peer that is far away would be slow for good.
+    takes more than a quarter of what requests may wait, and was not once empty meanwhile, it is
+    made as short as is served in that time, and the peer's own grows instead: what has arrived is
+    then served in time, at the best rate there is. It is cut when it is full, unless many are: else
+    TCP would have to drop what is on its way. A look after a pause of the broker says nothing. When
+    the broker would have to wait for the peer, or the load is over, `resize(0)` lets the system
+    decide again, or a peer that is far away would be slow for good.
     """
 
     def __init__(
