@@ -36,6 +36,8 @@ from aerobee.storage.errors import LogBusy, StoreError
 SEND: Final = RequestCode.SEND_MESSAGE_V2
 BATCH: Final = RequestCode.SEND_BATCH_MESSAGE
 SENDS: Final = frozenset({SEND, BATCH})
+PART_FRAMES: Final = 32  # of a lone sender, that are answered before the others are served
+PART_BYTES_MIN: Final = 8 * 1024  # of a read that may have more of them
 PREPARED: Final = SysFlag.TRANSACTION_PREPARED
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 PLAIN_SEND: Final = b'{"code":%d,' % SEND
@@ -113,6 +115,11 @@ class BrokerConnection(Connection):
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at, turns, run = 0, self.limits.frames_per_turn_max, 0
+        if self.traffic.tick.alone and end_of_data >= PART_BYTES_MIN and turns > PART_FRAMES:
+            at, run = self._first_part(data, stamp, acks)
+            if at == end_of_data or self.closed:
+                return ALL_SERVED
+            turns, run = turns - run, 0
         while turns:
             if self.transacts:  # and so may the next one
                 at, run = self._half_run(data, at, turns, stamp, acks)
@@ -166,6 +173,23 @@ class BrokerConnection(Connection):
                 self.traffic.tick.schedule()  # runs first, and finds out whether the peer reads
                 break
         return data[at:], Rest.LATER
+
+    def _first_part(self, data: bytes, stamp: bytes, acks: list[bytes]) -> tuple[int, int]:
+        """Serve the first sends of a read; return where they end and how many.
+
+        Where much is left they are answered: a sender that waits for all of its answers would stand
+        still while all is served, and the broker while it sends again. So both are at work.
+        """
+        serve_run, tick = self.traffic.sends.serve_run, self.traffic.tick
+        if serve_run is None or self.transacts:
+            return 0, 0
+        limits, stamp_flag = self.limits, self.stamp.sys_flag
+        at, run = serve_run(data, 0, PART_FRAMES, limits.frame_bytes_max, stamp, stamp_flag, acks)
+        if run == PART_FRAMES and len(data) - at > at // 2:
+            tick.acknowledge(self, acks.copy())
+            acks.clear()
+            tick.commit()
+        return at, run
 
     def _note_incomplete(self) -> None:
         """Note that a read has brought nothing to serve, so that it is not taken for what waits."""

@@ -52,6 +52,7 @@ class Tick:
         self._acks: list[tuple[Connection, Acks]] = []
         self._acks_since_s = 0.0
         self._scheduled = False
+        self.alone = False  # one connection has sent what was answered last, and no disk is asked
         self._losses_told = self._log.losses
 
     def schedule(self) -> None:
@@ -111,6 +112,7 @@ class Tick:
             turn_ends()
         self._scheduled = False
         acks, self._acks = self._acks, []
+        self.alone = len(acks) == 1 and not self.sync
         answers, self._answers = self._answers, []
         written = self.commit_log()
         if not written or self._log.losses != self._losses_told:  # here, or for a pull or a file
