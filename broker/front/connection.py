@@ -115,7 +115,7 @@ class BrokerConnection(Connection):
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         at, turns, run = 0, self.limits.frames_per_turn_max, 0
-        if self.traffic.tick.alone and end_of_data >= PART_BYTES_MIN and turns > PART_FRAMES:
+        if self.traffic.tick.lone is self and end_of_data >= PART_BYTES_MIN and turns > PART_FRAMES:
             at, run = self._first_part(data, stamp, acks)
             if at == end_of_data or self.closed:
                 return ALL_SERVED

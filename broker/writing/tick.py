@@ -52,7 +52,8 @@ class Tick:
         self._acks: list[tuple[Connection, Acks]] = []
         self._acks_since_s = 0.0
         self._scheduled = False
-        self.alone = False  # one connection has sent what was answered last, and no disk is asked
+        self._sender: Connection | None = None  # who was acknowledged last
+        self.lone: Connection | None = None  # ... who alone was, and the time before; nobody's disk
         self._losses_told = self._log.losses
 
     def schedule(self) -> None:
@@ -112,7 +113,9 @@ class Tick:
             turn_ends()
         self._scheduled = False
         acks, self._acks = self._acks, []
-        self.alone = len(acks) == 1 and not self.sync
+        if acks and not self.sync:
+            sender, self._sender = self._sender, acks[-1][0]
+            self.lone = sender if len(acks) == 1 and sender is self._sender else None
         answers, self._answers = self._answers, []
         written = self.commit_log()
         if not written or self._log.losses != self._losses_told:  # here, or for a pull or a file
