@@ -94,7 +94,10 @@ def decoded(codec: BodyCodec, body: bytes, kind: Any, place: str) -> Any:
     try:
         return codec.decode(body, kind)
     except _UNREADABLE as error:
-        raise BadBody(getattr(kind, "__name__", str(kind)), place, error) from error
+        name = getattr(kind, "__name__", str(kind))
+        if kind is Any:  # any value would do, but there is none
+            name = type(codec).__name__.removesuffix("Codec").upper()
+        raise BadBody(name, place, error) from error
 
 
 def _dump(value: Any) -> object:

@@ -246,7 +246,9 @@ def check_name(what: str, name: str, characters_max: int) -> None:
         )
     if not _NAME_CHARACTERS.issuperset(name):
         bad = next(character for character in name if character not in _NAME_CHARACTERS)
-        raise InvalidMessage(f"the {what} {name!r} has {bad!r}; allowed: letters, digits, %|-_")
+        hint = f"; for an address write namesrv={name!r}" if what == "group" and ":" in name else ""
+        allowed = "allowed: letters, digits, %|-_"
+        raise InvalidMessage(f"the {what} {name!r} has {bad!r}; {allowed}{hint}")
 
 
 def check_topic(topic: str) -> str:

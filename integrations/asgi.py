@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeAlias
 
 from aerobee.client import LitePullConsumer, PushConsumer
+from aerobee.client.errors import whole_number
 
 __all__ = ["Client", "Endpoint", "Troubled", "health", "lifespan"]
 
@@ -66,6 +67,7 @@ def health(*clients: Troubled, queues_min: int = 0) -> Endpoint:
     and HEAD alone. Let it decide about traffic or tell somebody, not restart the process: clients
     come back by themselves.
     """
+    whole_number("queues_min", queues_min, 0)
     if not clients:
         raise ValueError("health() needs a client")
 

@@ -7,8 +7,8 @@ from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.connections import Connections
 from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.routes import MASTER_ID
-from aerobee.client.errors import BrokerRefused
-from aerobee.client.settings import ClientSettings
+from aerobee.client.errors import BrokerRefused, whole_number
+from aerobee.client.settings import ClientSettings, given
 from aerobee.remoting.bodies import Body, ClusterInfo, decode_body
 from aerobee.remoting.codes import Perm, RequestCode
 from aerobee.remoting.command import Command
@@ -50,7 +50,7 @@ class Cluster:
         none of those that it named has answered. `settings` says how long a call may take
         (`api_timeout_ms`), how to encrypt (`tls`) and for which unit to ask (`unit_name`).
         """
-        settings = settings or ClientSettings()
+        settings = given("settings", settings, ClientSettings)
         self.connections = Connections(settings, refuse_requests)
         self._nameservers = Nameservers(
             self.connections, parse_namesrv(namesrv), settings.unit_name, in_order=True
@@ -97,6 +97,7 @@ class Cluster:
         this returns. Raises Unavailable where no master has registered; where one broker refuses,
         those before it have the topic.
         """
+        queues = whole_number("queues", queues)
         masters = await self.masters()
         if not masters:
             raise Unavailable(f"no broker has registered with {';'.join(self.namesrv)}")

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from aerobee.client.errors import InvalidUse, whole_number
 from aerobee.client.finding.found import FoundMessages
@@ -76,6 +76,18 @@ class Lifetime(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Stop; a second call waits for the first, a later one does nothing."""
+
+    if not TYPE_CHECKING:  # checkers find it by themselves
+
+        def __enter__(self) -> None:
+            """Say what to write instead: the mistake of who comes from blocking clients."""
+            raise TypeError(
+                f"a {type(self).__name__} of aerobee.client is used by `async with`; the one of"
+                " aerobee.client.sync by `with`"
+            )
+
+        def __exit__(self, *_: object) -> None:
+            """Complete what `__enter__` says."""
 
     async def __aenter__(self) -> Self:
         """Start."""

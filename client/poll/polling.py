@@ -1,7 +1,7 @@
 """What a program does with the queues that it reads: poll, iterate, pause, commit."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from aerobee.client.errors import OFFSET_MAX, InvalidUse, several, whole_number
 from aerobee.client.group.group_member import GroupMember
@@ -58,6 +58,15 @@ class PollingMember(GroupMember):
         back = several("messages", POLLED, messages)
         self._started()
         self._queues.fetched.put_back(back)
+
+    if not TYPE_CHECKING:  # checkers find it by themselves
+
+        def __iter__(self) -> None:
+            """Say what to write instead: the mistake of who comes from blocking clients."""
+            raise TypeError(
+                f"a {type(self).__name__} of aerobee.client is read by `async for`; the one of"
+                " aerobee.client.sync by `for`"
+            )
 
     def __aiter__(self) -> Self:
         """Iterate over the messages, one by one, until the consumer is closed."""

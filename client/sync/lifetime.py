@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.finding.found import FoundMessages
@@ -111,6 +111,18 @@ class BlockingClient(ABC, Generic[C]):
     ) -> None:
         """Close."""
         self._close(lambda: self._inner.__aexit__(kind, error, trace))
+
+    if not TYPE_CHECKING:  # checkers find it by themselves
+
+        def __aenter__(self) -> None:
+            """Say what to write instead: the mistake of who has imported the other client."""
+            raise TypeError(
+                f"a {type(self).__name__} of aerobee.client.sync is used by `with`; the one of"
+                " aerobee.client by `async with`"
+            )
+
+        def __aexit__(self, *_: object) -> None:
+            """Complete what `__aenter__` says."""
 
     def __del__(self) -> None:
         """Close in the background what nobody can close any more, and say that it was not."""

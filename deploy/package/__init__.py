@@ -13,6 +13,10 @@ __all__ = ["__version__"]
 def __getattr__(name: str) -> str:
     """Return the version of what is installed, looked up when somebody asks."""
     if name != "__version__":
+        from aerobee.client import __all__ as of_client
+
+        if name in of_client:  # an AttributeError would be told in other words
+            raise ImportError(f"write: from aerobee.client import {name}", name=name)
         raise AttributeError(f"module 'aerobee' has no attribute {name!r}; see aerobee.client")
     from importlib.metadata import PackageNotFoundError, version
 

@@ -8,6 +8,7 @@ from aerobee.client.errors import InvalidSetting
 from aerobee.remoting.net.tls import TlsClientSettings
 
 QUEUES_MAX: Final = 1_024  # of a topic, on each broker
+SECONDS_MAX: Final = 2**31 // 1000  # 24 days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,8 @@ class TransportOptions:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= SECONDS_MAX  # neither nan nor inf is
 
 
 CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {

@@ -63,7 +63,7 @@ class RelaySettings:
     def __post_init__(self) -> None:
         for name in ("batch_messages", "interval_ms", "claim_ms"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if type(value) is not int or value < 1:
                 raise InvalidSetting(f"{name}={value!r}: it must be a whole number, at least 1")
 
 

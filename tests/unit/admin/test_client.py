@@ -3,6 +3,7 @@
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,3 +96,11 @@ def test_an_address_is_needed() -> None:
     """An empty text names no nameserver."""
     with pytest.raises(InvalidUse):
         AdminClient(" ; ")
+
+
+@pytest.mark.parametrize("queues", [0, -1, 1.5, "8", True, None, float("inf")])
+async def test_queues_are_whole_numbers(queues: Any) -> None:
+    """What is none is refused by name, whether somebody answers or not."""
+    async with AdminClient("127.0.0.1:1") as admin:
+        with pytest.raises(InvalidUse, match="queues"):
+            await admin.create_topic("orders", queues=queues)

@@ -75,6 +75,13 @@ async def test_who_does_not_start_stops_the_start(tmp_path: Path) -> None:
         await producer.send(Message("orders", b"x"))
 
 
+@pytest.mark.parametrize("queues", [-1, 1.5, "1", True, None, float("nan")])
+def test_queues_are_counted_by_whole_numbers(queues: Any) -> None:
+    """What is none is refused by name, before anything is mounted."""
+    with pytest.raises(InvalidUse, match="queues_min"):
+        health(Producer(namesrv="127.0.0.1:1"), queues_min=queues)
+
+
 def test_health_says_what_fails(tmp_path: Path) -> None:
     """200 while all is well; before the start, and when the cluster is gone, 503 and why."""
     with ClusterThread(root=tmp_path) as cluster:

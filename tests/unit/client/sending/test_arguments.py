@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
+from support.programs import run_program
 from support.stand_ins.fake_cluster import FakeCluster
 
+import aerobee.client.sync
 from aerobee.client import (
     BadAddress,
     ClientError,
@@ -354,3 +356,34 @@ async def test_a_producer_of_a_loop_that_runs_elsewhere_says_so(cluster: FakeClu
     async with Producer(namesrv=cluster.namesrv) as producer:
         await asyncio.to_thread(asyncio.run, elsewhere())
         await producer.send(Message("t", b"x"))
+
+
+async def test_the_other_kind_of_client_is_named(cluster: FakeCluster) -> None:
+    """Who writes `with` for `async with`, or the reverse, has most often imported the other one."""
+    waiting = aerobee.client.sync.Producer(namesrv=cluster.namesrv)
+    with pytest.raises(TypeError, match=r"Producer of aerobee.client.sync is used by `with`"):
+        async with cast(Any, waiting):
+            pass
+    with (
+        pytest.raises(TypeError, match=r"Producer of aerobee.client is used by `async with`"),
+        cast(Any, Producer(namesrv=cluster.namesrv)),
+    ):
+        pass
+    reader = LitePullConsumer("g", namesrv=cluster.namesrv)
+    with pytest.raises(TypeError, match=r"LitePullConsumer of aerobee.client is read by `async"):
+        list(cast(Any, reader))
+
+
+def test_an_address_for_a_group_is_told() -> None:
+    """The first argument is the group, be it the one that newcomers give first."""
+    with pytest.raises(InvalidMessage, match=r"for an address write namesrv='127\.0\.0\.1:9876'"):
+        Producer("127.0.0.1:9876")
+    with pytest.raises(InvalidMessage, match=r"allowed: letters, digits, %\|-_$"):
+        Producer("a b")
+
+
+def test_a_name_of_the_client_is_looked_for_where_it_is() -> None:
+    """Not in the package itself."""
+    said = "write: from aerobee.client import Producer"
+    assert said in run_program("from aerobee import Producer", code=1)
+    assert "no attribute 'Prducer'" in run_program("import aerobee; aerobee.Prducer", code=1)

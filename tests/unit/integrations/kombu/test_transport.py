@@ -267,6 +267,10 @@ def test_wrong_settings_and_addresses_are_refused(cluster: ClusterThread) -> Non
     """Where they are used first, and by their names."""
     with pytest.raises(InvalidSetting, match="queues=0: it has to be 1 to 1024"):
         Connection("aerobee://localhost", transport_options={"queues": 0}).connect()
+    for name in ("visibility_timeout", "handover_timeout", "timer_max_delay"):
+        for wrong in (-1, float("nan"), float("inf"), "9", True, 10**12):
+            with pytest.raises(InvalidSetting, match=f"{name}=.*: it has to be"):
+                Connection("aerobee://localhost", transport_options={name: wrong}).connect()
     nobody = Connection("aerobee://localhost:1")
     with pytest.raises(OperationalError, match="localhost:1"):
         nobody.ensure_connection(max_retries=1, interval_start=0)

@@ -182,6 +182,6 @@ async def test_a_relay_outlives_its_database(
 @pytest.mark.parametrize("name", ["batch_messages", "interval_ms", "claim_ms"])
 def test_settings_are_whole_numbers(name: str) -> None:
     """What is none is refused by name."""
-    for wrong in (0, -1, 1.5, "x"):
+    for wrong in (0, -1, 1.5, "x", True, float("nan"), None):
         with pytest.raises(InvalidSetting, match=name):
             RelaySettings(**{name: wrong})  # type: ignore[arg-type]
