@@ -15,7 +15,7 @@ from aerobee.client.sending import offers, rings
 compiled = pytest.importorskip("aerobee.client.compiled.lane", reason="built without a C compiler")
 
 OPAQUE: Final = re.compile(rb'"opaque":(\d+)')
-REQUEST: Final = re.compile(rb'"e":"(\d+)".*?UNIQ_KEY\\\\u0001(\w+).*?"opaque":(\d+)', re.DOTALL)
+REQUEST: Final = re.compile(rb'"e":"(\d+)".*?UNIQ_KEY\\u0001(\w+).*?"opaque":(\d+)', re.DOTALL)
 WORDS: Final = st.sampled_from(
     [
         "",

@@ -50,10 +50,11 @@ class World:
             create_future=lambda: None,
         )
         self.ring = code.Ring(self, lambda: self.now_s, lambda: self.now_ms, limits)
-        tables: Any = ({"t": route}, {}, {})
+        self.ids, self.routes = Ids(), {"t": route}
+        tables: Any = (self.routes, {}, {})
         self.sender = code.Sender(
             self, loop, tables, (held_bytes_max, 4_000, 3.0),
-            (Message, SendResult, SendStatus.SEND_OK, Ids()),
+            (Message, SendResult, SendStatus.SEND_OK, self.ids),
         )  # fmt: skip
         heads = [
             code.Head(self.sender, queue, self.headers.parts(queue), self.headers.frame_of)
