@@ -5,7 +5,7 @@ Synchronous and free of sockets; the clock is a parameter. Invariants:
 - every broker name has at least one address, and one address has one id (a slave that became
   master leaves its old id);
 - every topic has at least one broker, and every broker of a topic is a known broker name;
-- a queue mapping belongs to a topic of a broker, so `topics_max` counts it and it goes with both;
+- a queue mapping belongs to a topic of a broker: `topics_max` counts it, it goes with both;
 - every registered process (`live`) stands under its group's addresses.
 
 Source: RouteInfoManager.java. It differs in what it forgets: a process whose place another one
@@ -36,6 +36,7 @@ from aerobee.remoting.words import SELF_TEST_TOPIC
 
 log = logging.getLogger(__name__)
 
+CHANGES_TOLD_MAX: Final = 10  # of one registration: a permission of the broker changes all topics
 DEFAULT_TIMEOUT_MS: Final = 120_000  # RouteInfoManager.DEFAULT_BROKER_CHANNEL_EXPIRED_TIME
 
 Place = tuple[str, str]  # (cluster name, "ip:port"): one process
@@ -202,29 +203,38 @@ class RouteTable:
 
     def _update_topics(self, it: Registration, group: BrokerGroup, changed: bool) -> None:
         configs, mappings = it.topics.topic_config_table, it.topics.topic_queue_mapping_info_map
+        if not changed and it.topic_names == group.topics:
+            return  # as every 30 s: all of them stand in the routes
         if self._delete_missing_topics and not mappings and it.is_full:
             for topic in group.topics - it.topic_names:
                 self._remove_topic_of(topic, it.name)
         read_only = it.broker_id != MASTER_ID and group.acting_master
+        others = 0
         for key, config in configs.items():
             topic = config.topic_name or key
             if not self._capacity.believes(topic, it.name, config):
                 self._remove_topic_of(topic, it.name)
             elif changed or it.name not in self.topics.get(topic, ()):
-                self._set_queues(topic, queue_data(it.name, config, read_only))
+                queues = queue_data(it.name, config, read_only)
+                others += self._set_queues(topic, queues, tell=others < CHANGES_TOLD_MAX)
+        if others > CHANGES_TOLD_MAX:
+            log.info("topics set broker=%s count=%d", it.name, others)
         if changed:
             for topic, info in mappings.items():
                 self._set_mapping(topic, it.name, info)
 
-    def _set_queues(self, topic: str, queues: QueueData) -> None:
+    def _set_queues(self, topic: str, queues: QueueData, *, tell: bool = True) -> bool:
+        """Return whether the broker had the topic, with other queues."""
         by_broker = self.topics.setdefault(topic, {})
         before = by_broker.get(queues.broker_name)
-        if before != queues:
-            level = logging.INFO if before else logging.DEBUG
-            log.log(level, "topic set topic=%s queues=%s before=%s", topic, queues, before)
-            by_broker[queues.broker_name] = queues
-            self._capacity.entries += before is None
+        if before == queues:
+            return False
+        if before is not None and tell:
+            log.info("topic set topic=%s queues=%s before=%s", topic, queues, before)
+        by_broker[queues.broker_name] = queues
+        self._capacity.entries += before is None
         self.brokers[queues.broker_name].topics.add(topic)
+        return before is not None
 
     def _set_mapping(self, topic: str, name: str, info: Any) -> None:
         """Keep what a broker says of a static topic, if it is one of its: no route shows others.
@@ -252,10 +262,7 @@ class RouteTable:
         return live.data_version if live else None
 
     def touch(self, cluster: str, address: str, channel: Hashable) -> bool:
-        """Note that a process has been heard on a connection; it now stays as long as that does.
-
-        Return whether the process is known.
-        """
+        """Note that a process, if it is known, was heard on a connection and stays as long."""
         live = self.live.get((cluster, address))
         if live is None:
             return False

@@ -1,6 +1,7 @@
 """How typed bodies become JSON and JSON becomes typed bodies, whatever language wrote it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -78,7 +79,15 @@ def encode_body(body: Body, *, strict: bool = True) -> bytes:
 
     Not `strict` writes integer and object keys as fastjson does: a Java reader needs that for
     object keys (tables by MessageQueue) and takes both for integers.
+
+    A strict text in which nothing is None is msgspec's own: ten thousand topics hold a server for
+    less than a millisecond, and for 15 where each value passes through Python.
     """
+    if strict:
+        with suppress(TypeError):  # an object as a key
+            text = msgspec.json.encode(body)
+            if b"null" not in text:
+                return text
     return fastjson.dumps(plain(body), strict=strict)
 
 

@@ -6,7 +6,7 @@ from aerobee.remoting.bodies._codec import Body
 from aerobee.remoting.headers.typed import Int32, Int64
 
 
-class QueueData(Body, frozen=True, kw_only=True):
+class QueueData(Body, frozen=True, kw_only=True, gc=False):
     """How many queues one broker has of a topic (QueueData.java)."""
 
     broker_name: str

@@ -14,7 +14,7 @@ class DataVersion(Body, frozen=True, kw_only=True):
     timestamp: Int64 = 0
 
 
-class TopicConfig(Body, frozen=True, kw_only=True):
+class TopicConfig(Body, frozen=True, kw_only=True, gc=False):
     """A topic as its broker keeps it (TopicConfig.java); `perm` holds Perm bits."""
 
     topic_name: str = ""

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from aerobee.namesrv.capacity import Capacity
 from aerobee.namesrv.registered import MasterAddress
-from aerobee.namesrv.route_table import Registration, RouteTable
+from aerobee.namesrv.route_table import CHANGES_TOLD_MAX, Registration, RouteTable
 from aerobee.remoting.bodies import (
     DataVersion,
     QueueData,
@@ -354,3 +355,37 @@ def test_a_name_in_two_clusters_is_where_its_processes_are(table: RouteTable) ->
     assert (table.clusters, table.brokers["a"].cluster) == ({"c": {"a"}}, "c")
     table.unregister("c", "a", "s:1")
     assert (table.clusters, table.brokers, table.topics) == ({}, {}, {})
+
+
+def test_what_changes_for_all_topics_is_told_in_a_few_lines(
+    table: RouteTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten thousand lines would hold the loop for a quarter of a second, and fill the disk."""
+    names = [f"t{number}" for number in range(500)]
+    table.register(replace(MASTER, topics=topics(*names)))
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        table.register(replace(MASTER, topics=topics(*names, counter=2, perm=4)))
+    assert perms(table) == {4}
+    assert len(caplog.records) == CHANGES_TOLD_MAX + 1
+    assert "topics set broker=a count=500" in caplog.text
+
+
+def test_a_registration_that_says_nothing_new_looks_at_no_topic(
+    table: RouteTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker sends all of its topics every 30 s; one that was deleted here comes back."""
+    table.register(MASTER)
+    looked_at: list[str] = []
+    believes = Capacity.believes
+
+    def noted(capacity: Capacity, topic: str, name: str, config: TopicConfig) -> bool:
+        looked_at.append(topic)
+        return believes(capacity, topic, name, config)
+
+    monkeypatch.setattr(Capacity, "believes", noted)
+    table.register(MASTER)
+    assert not looked_at
+    table.delete_topic("t")
+    table.register(MASTER)
+    assert set(looked_at) == {"t", "u"} and "a" in table.topics["t"]
