@@ -6,18 +6,22 @@ differences between samples. This module is light: the Prometheus text is made b
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
+from operator import itemgetter
 from typing import Final, Protocol
 
 import msgspec
 
 from aerobee.broker.health.recent_rates import RecentRates
+from aerobee.storage.grouped_keys import GroupedKeys
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 SAMPLE_INTERVAL_S: Final = 10.0
+SAMPLED_PER_STEP: Final = 1_000  # counters, half a millisecond
 WINDOWS_S: Final = (10, 60, 600)  # as RocketMQ prints its rates
+TOPIC, GROUP = 0, 1  # of a key
 
 NAMES: Final = {
     "rocketmq_broker_permission": "Broker permission",
@@ -85,6 +89,10 @@ class Metrics:
         self.started_ms = int(time.time() * 1000)
         self.outgoing: dict[tuple[str, str], PulledCounts] = {}
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
+        self._rows = tuple(
+            GroupedKeys[tuple[str, str]](table, itemgetter(TOPIC), itemgetter(GROUP))
+            for table in (self.outgoing, self.dead_letters)
+        )
         self.found = 0
         self.missed = 0
         self.transferred = 0
@@ -117,11 +125,10 @@ class Metrics:
         self.dead_letters[topic, group] += 1
 
     def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
-        """Drop the rows of a deleted topic or group."""
-        for key in [key for key in self.outgoing if key[0] == topic or key[1] == group]:
-            del self.outgoing[key]
-        for key in [key for key in self.dead_letters if key[0] == topic or key[1] == group]:
-            del self.dead_letters[key]
+        """Drop the rows of a deleted topic, or of a deleted group."""
+        for rows in self._rows:
+            for key in rows.of(topic, TOPIC) if topic is not None else rows.of(group, GROUP):
+                rows.remove(key)
 
     def queue_gone(self, queue: CountedQueue) -> None:
         """Keep a deleted queue's arrivals in the totals."""
@@ -138,15 +145,30 @@ class Metrics:
 
     def sample(self, queues: Iterable[CountedQueue], today: date | None = None) -> None:
         """Remember the totals, to be called every SAMPLE_INTERVAL_S; notice midnight."""
-        queues = list(queues)
-        counts = self.counts(queues)
+        for _ in self.sampling(queues, today):
+            pass
+
+    def sampling(self, queues: Iterable[CountedQueue], today: date | None = None) -> Iterator[None]:
+        """Do the same in steps, between which messages may come and queues may go."""
+        queues, at_s = list(queues), self._clock_s()
+        put, put_bytes = self._gone_messages, self._gone_bytes  # those of `queues` are not in it
+        sent_to: dict[str, int] = {}
+        for count, queue in enumerate(queues, 1):
+            arrived = queue.stored.max_offset - queue.start_offset
+            put += arrived
+            put_bytes += queue.arrived_bytes
+            sent_to[queue.name] = sent_to.get(queue.name, 0) + arrived
+            if count % SAMPLED_PER_STEP == 0:
+                yield
+        pulled: dict[tuple[str, str], int] = {}
+        for count, (key, outgoing) in enumerate(list(self.outgoing.items()), 1):
+            pulled[key] = outgoing.messages
+            if count % SAMPLED_PER_STEP == 0:
+                yield
+        counts = Counts(at_s, put, put_bytes, self.found, self.missed, self.transferred)
         self._samples.append(counts)
-        topics = Counter[str]()
-        for queue in queues:
-            topics[queue.name] += queue.stored.max_offset - queue.start_offset
-        self.sent_to.sample(counts.at_s, topics)
-        pulled = {key: outgoing.messages for key, outgoing in self.outgoing.items()}
-        self.pulled_by.sample(counts.at_s, pulled)
+        self.sent_to.sample(at_s, sent_to)
+        self.pulled_by.sample(at_s, pulled)
         today = today or datetime.now().date()
         if self._day is not None and today != self._day:
             self.yesterday, self.today = self.today, counts

@@ -19,7 +19,6 @@ from aerobee.remoting.bodies import (
     ProducerInfo,
     ProducerTableInfo,
     QueueBody,
-    SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
     TopicList,
     TopicOffset,
@@ -84,12 +83,9 @@ def all_group_config(ctx: Context, request: Request[AllGroupConfigRequest]) -> O
         ctx.tables.groups.data_version,
     )
     forbidden = ctx.tables.groups.forbidden()
-    body = SubscriptionGroupWrapper(
-        subscription_group_table=paged,
-        forbidden_table={name: bits for name, bits in forbidden.items() if name in paged},
-        data_version=ctx.tables.groups.data_version,
-    )
-    return Reply(AllGroupConfigReply(total_group_num=len(table)), body=encode_body(body))
+    forbidden = {name: bits for name, bits in forbidden.items() if name in paged}
+    body = ctx.tables.groups.encode_some(paged, forbidden)
+    return Reply(AllGroupConfigReply(total_group_num=len(table)), body=body)
 
 
 @routes.on(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest)

@@ -1,5 +1,6 @@
 """Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
 
+import asyncio
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -96,11 +97,13 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
                     doomed.append(retry)
 
     for name in doomed:
-        try:
-            ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
-        except OSError as error:
-            raise _refused(f"topic {name} is not deleted, it is as before", error) from None
-        forget_topics(ctx, [name])
+        async with ctx.tables.topics.deletions:
+            try:
+                ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
+            except OSError as error:
+                raise _refused(f"topic {name} is not deleted, it is as before", error) from None
+            forget_topics(ctx, [name])
+            await asyncio.sleep(0)
     try:
         await (
             ctx.tables.offsets.flush()

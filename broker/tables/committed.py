@@ -18,12 +18,14 @@ from aerobee.broker.rules.own_groups import OWN_GROUPS
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import ConsumerOffsets, DataVersion
+from aerobee.storage.grouped_keys import GroupedKeys
 
 log = logging.getLogger(__name__)
 
 SEPARATOR: Final = "@"
 VERSION_STEP: Final = 500  # consumerOffsetUpdateVersionStep
 OFFSETS_MAX: Final = 2_000_000  # offsetsMax
+TOPIC, GROUP = 0, 1  # of a key
 ENTRIES_PER_TURN: Final = 200  # encoded between two looks at the sockets, under a millisecond
 
 _QUOTED_NUMBER: Final = re.compile(rb'"(-?\d+)":')
@@ -52,6 +54,8 @@ class OffsetTable:
         self.last_pulled: dict[
             str, dict[int, int]
         ] = {}  # by topic@group; compiled code writes there
+        self._committed_keys = _grouped(self._table)
+        self._pulled_keys = _grouped(self.last_pulled)
         self._count = self._pulled_count = 0  # offsets in each of them
         self._encoded: dict[str, bytes] = {}
         self._stale: set[str] = set()  # keys whose encoded form is missing or old
@@ -71,6 +75,7 @@ class OffsetTable:
         stored = self.file.load(decode_offsets)
         if stored is not None:
             self._table = stored.offset_table
+            self._committed_keys = _grouped(self._table)
             self._stale = set(self._table)
             self._count = sum(map(len, self._table.values()))
             self.data_version = stored.data_version or self.data_version
@@ -192,20 +197,20 @@ class OffsetTable:
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has committed."""
-        return [topic for topic, other in self._keys() if other == group]
+        return [topic for topic, name in self._split(group, GROUP) if name == group]
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have committed in a topic."""
-        return [group for other, group in self._keys() if other == topic]
+        return [group for _, group in self._split(topic, TOPIC) if SEPARATOR not in group]
 
     def delete_group(self, group: str) -> None:
         """Forget all offsets of a group, unless it is one of the broker's own."""
         if group not in OWN_GROUPS:
-            self._delete(lambda topic, other: other == group)
+            self._delete(group, GROUP)
 
     def delete_topic(self, topic: str) -> None:
         """Forget all offsets in a topic."""
-        self._delete(lambda other, group: other == topic)
+        self._delete(topic, TOPIC)
 
     @property
     def commits(self) -> int:
@@ -259,24 +264,32 @@ class OffsetTable:
                 self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
             )
 
-    def _keys(self) -> Iterator[tuple[str, str]]:
-        for key in self._table:
+    def _split(self, name: str, by: int) -> Iterator[tuple[str, str]]:
+        for key in self._committed_keys.of(name, by):
             topic, found, group = key.partition(SEPARATOR)
-            if found and SEPARATOR not in group:
+            if found:
                 yield topic, group
 
-    def _delete(self, doomed: Callable[[str, str], bool]) -> None:
-        for group, topic, queue_id in list(self.resets):
-            if doomed(topic, group):
-                del self.resets[group, topic, queue_id]
-        for table in (self._table, self.last_pulled):
-            for key in list(table):
-                topic, _, group = key.partition(SEPARATOR)
-                if doomed(topic, group.partition(SEPARATOR)[0]):  # or g@broadcast would stay
-                    del table[key]
-                    self._changed(key)
-        self._count = sum(map(len, self._table.values()))
-        self._pulled_count = sum(map(len, self.last_pulled.values()))
+    def _delete(self, name: str, by: int) -> None:
+        """Forget what has a name as its topic, or as its group: its broadcasts, g@..., too."""
+        for reset in [reset for reset in self.resets if reset[1 - by] == name]:
+            del self.resets[reset]
+        for key in self._committed_keys.of(name, by):
+            self._count -= len(self._table[key])
+            self._committed_keys.remove(key)
+            self._changed(key)
+        for key in self._pulled_keys.of(name, by):
+            self._pulled_count -= len(self.last_pulled[key])
+            self._pulled_keys.remove(key)
+
+
+def _grouped(table: dict[str, dict[int, int]]) -> GroupedKeys[str]:
+    """Return the keys of a table by topic and by group."""
+    return GroupedKeys(table, lambda key: key.split(SEPARATOR, 1)[0], _group_of)
+
+
+def _group_of(key: str) -> str:
+    return key.split(SEPARATOR, 2)[1] if SEPARATOR in key else ""
 
 
 def decode_offsets(data: bytes) -> ConsumerOffsets:

@@ -6,7 +6,8 @@ is never changed in place (SubscriptionGroupManager).
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -58,12 +59,13 @@ class GroupTable:
         self._now_ms = now_ms
         self._table = {name: SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS}
         self._forbidden: dict[str, dict[str, int]] = {}
-        self._encoded: dict[str, bytes] = {}  # no entry: changed since it was encoded
+        # what each was when it was encoded, and its text; another thread writes there, too
+        self._encoded: dict[str, tuple[SubscriptionGroupConfig, bytes]] = {}
         self.auto_create = auto_create
         self.create_system = create_system
         self.groups_max = groups_max
         self.data_version = DataVersion(timestamp=now_ms())
-        self.file = TableFile(folder / "subscriptionGroup.json", self.encode)
+        self.file = TableFile(folder / "subscriptionGroup.json", self.snapshot)
         self.file.mark()
 
     def load(self) -> None:
@@ -168,21 +170,47 @@ class GroupTable:
 
     def encode(self) -> bytes:
         """Return the text of subscriptionGroup.json."""
-        for name in self._table.keys() - self._encoded.keys():
-            self._encoded[name] = b"%b:%b" % (
-                msgspec.json.encode(name),
-                _NULLS.sub(b"", msgspec.json.encode(self._table[name])),
-            )
+        return self.snapshot()()
+
+    def snapshot(self) -> Callable[[], bytes]:
+        """Return what makes the text of subscriptionGroup.json as it is now, for another thread.
+
+        A group is encoded again only where it has changed.
+        """
+        return partial(self._text, self.data_version, self.forbidden(), dict(self._table))
+
+    def encode_some(self, names: Iterable[str], forbidden: Mapping[str, dict[str, int]]) -> bytes:
+        """Return some groups of the table as the reply to 201 has them."""
+        pieces = b",".join([self._piece(name, self._table[name]) for name in names])
+        return b'{"subscriptionGroupTable":{%b},"forbiddenTable":%b,"dataVersion":%b}' % (
+            pieces, msgspec.json.encode(forbidden), msgspec.json.encode(self.data_version),
+        )  # fmt: skip
+
+    def _text(
+        self,
+        version: DataVersion,
+        forbidden: dict[str, dict[str, int]],
+        table: dict[str, SubscriptionGroupConfig],
+    ) -> bytes:
         return b'{"dataVersion":%b,"forbiddenTable":%b,"subscriptionGroupTable":{\n%b\n}}' % (
-            msgspec.json.encode(self.data_version),
-            msgspec.json.encode(self._forbidden),
-            b",\n".join(self._encoded.values()),
+            msgspec.json.encode(version),
+            msgspec.json.encode(forbidden),
+            b",\n".join([self._piece(name, config) for name, config in table.items()]),
         )
+
+    def _piece(self, name: str, config: SubscriptionGroupConfig) -> bytes:
+        known = self._encoded.get(name)
+        if known is not None and known[0] is config:
+            return known[1]
+        text = _NULLS.sub(b"", msgspec.json.encode(config))
+        piece = b"%b:%b" % (msgspec.json.encode(name), text)
+        if self._table.get(name) is config:  # it may be gone by now
+            self._encoded[name] = config, piece
+        return piece
 
     def _put(self, config: SubscriptionGroupConfig) -> None:
         event = "changed" if config.group_name in self._table else "created"
         self._table[config.group_name] = config
-        self._encoded.pop(config.group_name, None)
         log.info("group_%s config=%s", event, config)
         self._next_version()
 

@@ -5,6 +5,7 @@ this order; a configuration is never changed in place, so whoever holds one hold
 (TopicConfigManager).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -25,7 +26,6 @@ from aerobee.remoting.words import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 log = logging.getLogger(__name__)
 
 TOPICS_MAX: Final = 200_000
-TOPICS_PER_STEP: Final = 1000  # encoded at once
 
 
 class TopicTable:
@@ -42,6 +42,7 @@ class TopicTable:
     ) -> None:
         self._now_ms = now_ms
         self._table = {config.topic_name: config for config in system}
+        self._encoded = {name: _encode(name, config) for name, config in self._table.items()}
         self.auto_create = auto_create
         self.topics_max = topics_max
         # whether a light queue may be used, each of which is a topic (LmqTopicConfigManager)
@@ -51,12 +52,15 @@ class TopicTable:
         self.file.mark()
         self.on_changed: list[Callable[[TopicConfig], None]] = []
         self.on_deleted: list[Callable[[TopicConfig], None]] = []
+        self.deletions = asyncio.Lock()  # one in a turn of the loop: each waits for the disk
 
     def load(self) -> None:
         """Read topics.json, if there is one; what it says of system topics wins."""
         stored = self.file.load(_decode)
         if stored is not None:
             self._table.update(stored.topic_config_table)
+            for name, config in stored.topic_config_table.items():
+                self._encoded[name] = _encode(name, config)
             self.data_version = stored.data_version
 
     def apply(self, settings: BrokerSettings) -> None:
@@ -165,6 +169,7 @@ class TopicTable:
     def delete(self, name: str) -> TopicConfig | None:
         """Remove a topic; return what it was."""
         config = self._table.pop(name, None)
+        self._encoded.pop(name, None)
         if config is not None:
             log.info("topic_deleted topic=%s", name)
             self.next_version()
@@ -193,9 +198,10 @@ class TopicTable:
     def snapshot(self) -> Callable[[], bytes]:
         """Return what makes the text of topics.json as it is now, for another thread.
 
-        In steps of half a millisecond, between which the loop may go on.
+        Each topic is encoded when it changes: one more of ten thousand costs the writing of the
+        file alone.
         """
-        return partial(_encode, self.data_version, dict(self._table))
+        return partial(_joined, self.data_version, list(self._encoded.values()))
 
     def _put(self, config: TopicConfig) -> None:
         known = config.topic_name in self._table
@@ -206,19 +212,20 @@ class TopicTable:
                 "topics, topicsMax is the limit",
             )
         self._table[config.topic_name] = config
+        self._encoded[config.topic_name] = _encode(config.topic_name, config)
         log.info("topic_%s config=%s", "changed" if known else "created", config)
         self.next_version()
         for callback in self.on_changed:
             callback(config)
 
 
-def _encode(version: DataVersion, table: dict[str, TopicConfig]) -> bytes:
-    names, parts = list(table), []
-    for at in range(0, len(names), TOPICS_PER_STEP):
-        step = {name: table[name] for name in names[at : at + TOPICS_PER_STEP]}
-        parts.append(msgspec.json.encode(step)[1:-1])
+def _encode(name: str, config: TopicConfig) -> bytes:
+    return b"%b:%b" % (msgspec.json.encode(name), msgspec.json.encode(config))
+
+
+def _joined(version: DataVersion, topics: list[bytes]) -> bytes:
     head = b'{"dataVersion":%b,"topicConfigTable":{' % msgspec.json.encode(version)
-    return b"".join((head, b",".join(parts), b"}}"))
+    return b"".join((head, b",".join(topics), b"}}"))
 
 
 def _decode(data: bytes) -> TopicConfigSerializeWrapper:

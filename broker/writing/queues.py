@@ -1,6 +1,7 @@
 """What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from aerobee.broker.writing.firsts import SeenKeys
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import Perm
 from aerobee.remoting.command import VERSION
+from aerobee.storage.grouped_keys import GroupedKeys
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.store import MessageStore
 
@@ -92,6 +94,7 @@ class TopicQueues:
         self._store = store
         self._style = style
         self._queues: dict[tuple[str, int], TopicQueue] = {}
+        self._by_topic = GroupedKeys(self._queues, itemgetter(0))
         self.fast: dict[str, list[TopicQueue | None]] = {}
         self.once: dict[str, list[TopicQueue | None]] = {}
         self.watched: dict[str, tuple[SeenKeys, int]] = {}
@@ -143,8 +146,10 @@ class TopicQueues:
         """Forget a deleted topic; `release` answers those who wait on its queues."""
         self.fast.pop(topic, None)
         self.once.pop(topic, None)
-        for key in [key for key in self._queues if key[0] == topic]:
-            release(self._queues.pop(key))
+        for key in self._by_topic.of(topic):
+            queue = self._queues[key]
+            self._by_topic.remove(key)
+            release(queue)
 
     def used(self) -> list[TopicQueue]:
         """Return every queue that was used since the start."""

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import StoreError
+from aerobee.storage.grouped_keys import GroupedKeys
 from aerobee.storage.layout import (
     BATCH_ENTRIES,
     BATCH_UNITS,
@@ -64,6 +66,7 @@ class ConsumeQueues:
         self.deleted = Deleted(files, settings.root)
         self.expired = Expired(files, settings.root)
         self.table: dict[tuple[str, int], ConsumeQueue] = {}
+        self._by_topic = GroupedKeys(self.table, itemgetter(0))
         pool = MapPool(lambda: files.queue_maps_max)
         self._access = QueueAccess(files, settings.queue_file_entries, write, pool)
         self._listed: dict[str, bool] | None = None  # and whether each is of type BatchCQ
@@ -139,7 +142,7 @@ class ConsumeQueues:
                 if queue.max_offset or queue.changed:
                     queue.batched = True  # its files stay where they are
                 else:
-                    del self.table[topic, queue.queue_id]
+                    self._by_topic.remove((topic, queue.queue_id))
 
     def forget_batched(self, topic: str) -> None:
         """Forget what a topic was that was deleted."""
@@ -253,7 +256,7 @@ class ConsumeQueues:
 
     def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
         """Return the queues of some topics."""
-        return [queue for queue in self.table.values() if queue.topic in topics]
+        return [self.table[key] for topic in topics for key in self._by_topic.of(topic)]
 
     def delete(self, queues: Collection[ConsumeQueue]) -> None:
         """Forget queues that are noted as deleted, and remove their files.
@@ -266,7 +269,7 @@ class ConsumeQueues:
                 self.remove_files(queue)
             except OSError as error:
                 log.error("queue_not_removed queue=%s error=%s", queue.directory, error)
-            del self.table[queue.topic, queue.queue_id]
+            self._by_topic.remove((queue.topic, queue.queue_id))
         for folder in {queue.directory.parent for queue in queues}:
             self._files.remove_directory(folder)
 

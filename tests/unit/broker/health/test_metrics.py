@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from aerobee.broker.health.metrics import Metrics
+from aerobee.broker.health.metrics import SAMPLED_PER_STEP, Metrics
 from aerobee.broker.writing.queues import TopicQueue
 
 
@@ -128,3 +128,19 @@ def test_midnight_is_noticed() -> None:
         queue.stored.max_offset = count
         world.metrics.sample(world.used(), date(2026, 1, day))
     assert (world.metrics.yesterday.put, world.metrics.today.put) == (30, 50)
+
+
+def test_a_sample_of_many_queues_is_taken_in_steps() -> None:
+    """The loop serves in between; a queue that goes meanwhile counts once."""
+    world = World()
+    for _ in range(3 * SAMPLED_PER_STEP):
+        world.queue().stored.max_offset = 2
+    steps = world.metrics.sampling(world.used())
+    next(steps)
+    gone = world.queues.pop()
+    world.metrics.queue_gone(gone)
+    assert len(list(steps)) == 2
+    world.now_s += 20
+    latest = world.metrics.counts(world.used())
+    assert latest.put == 2 * 3 * SAMPLED_PER_STEP
+    assert world.metrics.rates(latest)["put"][0] == 0, "in the last ten seconds nothing came"

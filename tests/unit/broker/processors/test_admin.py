@@ -1,5 +1,6 @@
 """Offsets, topics, groups, settings and single messages, asked of a real broker."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -190,6 +191,38 @@ async def test_a_topic_is_made_changed_shown_and_deleted(live: LiveBroker) -> No
     for name in ("TBW102", " "):
         refused = await live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name})
         assert refused.code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_deletions_that_come_together_have_a_turn_each(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the disk: a hundred of one socket read would hold the loop for a second."""
+    names = [f"t{number}" for number in range(10)]
+    for name in names:
+        await make_topic(live, name)
+        await send(live, b"x", name)
+    turn, turns = 0, list[int]()
+    delete = live.broker.store.delete_topic
+
+    def noted(*topics: str) -> bool:
+        turns.append(turn)
+        return delete(*topics)
+
+    async def serve() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(live.broker.store, "delete_topic", noted)
+    others = asyncio.create_task(serve())
+    replies = await asyncio.gather(
+        *(live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name}) for name in names)
+    )
+    others.cancel()
+    assert [reply.code for reply in replies] == [ResponseCode.SUCCESS] * len(names)
+    assert len(set(turns)) == len(names)
+    assert not any(name in names for name in live.broker.store.topics())
 
 
 async def test_a_group_is_made_shown_and_deleted(live: LiveBroker) -> None:

@@ -1,13 +1,19 @@
 """The table of subscription groups."""
 
+import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.golden.tables import GROUP
 
 from aerobee.broker.tables.groups import SYSTEM_GROUPS, GroupTable
-from aerobee.remoting.bodies import SubscriptionGroupConfig
+from aerobee.remoting.bodies import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    encode_body,
+)
 from aerobee.remoting.errors import RequestError
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "config"
@@ -94,3 +100,44 @@ def test_attributes_are_edited_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="unsupported key: colour"):
         groups.update(SubscriptionGroupConfig(group_name="g", attributes={"+colour": "red"}))
     assert groups.get("g") is None
+
+
+async def test_of_many_groups_that_which_changes_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that changes while the file is written is in the next one, and in every answer."""
+    groups = table(tmp_path)
+    for number in range(500):
+        groups.update(SubscriptionGroupConfig(group_name=f"g{number}"))
+    before = json.loads(groups.encode())
+    encoded: list[object] = []
+    encode = msgspec.json.encode
+
+    def noted(value: object) -> bytes:
+        if isinstance(value, SubscriptionGroupConfig):
+            encoded.append(value)
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", noted)
+    flush = asyncio.create_task(groups.file.flush())
+    await asyncio.sleep(0)  # it has begun
+    changed = groups.update(SubscriptionGroupConfig(group_name="g7", retry_max_times=3))
+    groups.delete("g8")
+    await flush
+    assert not encoded
+    assert json.loads(groups.file.path.read_bytes()) == before
+    await groups.file.flush()
+    after = json.loads(groups.file.path.read_bytes())["subscriptionGroupTable"]
+    assert after["g7"]["retryMaxTimes"] == 3 and "g8" not in after
+    assert encoded == [changed]
+    answer = groups.encode_some(["g7", "g9"], {"g7": {"t": 4}})
+    assert json.loads(answer)["subscriptionGroupTable"] == {"g7": after["g7"], "g9": after["g9"]}
+    assert encoded == [changed]
+    wrapper = SubscriptionGroupWrapper(
+        subscription_group_table={
+            each.group_name: each for each in groups if each.group_name in ("g7", "g9")
+        },
+        forbidden_table={"g7": {"t": 4}},
+        data_version=groups.data_version,
+    )
+    assert answer == encode_body(wrapper)
