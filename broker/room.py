@@ -73,7 +73,10 @@ class Room:
         return {}
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the values of its metrics, all in one turn of the loop."""
+        """Yield the values of its metrics: the first hundred in one turn of the loop, and so on.
+
+        Who yields one for each topic lets topics come and go meanwhile.
+        """
         yield from ()
 
     def shown(self) -> Mapping[str, Any]:

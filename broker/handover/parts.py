@@ -90,7 +90,7 @@ class Consumers(Room):
         handovers, mismatches = self.handovers, self.members.mismatches
         yield Sample("aerobee_owned_queues", handovers.owned)
         yield Sample("aerobee_held_offset_requests", handovers.waiting)
-        for why, count in handovers.given.items():
+        for why, count in list(handovers.given.items()):
             yield Sample("aerobee_queue_handovers_total", count, {"reason": why.replace(" ", "_")})
         yield Sample("aerobee_ignored_commits_total", handovers.commits_ignored)
         yield Sample("aerobee_differing_groups", len(mismatches))

@@ -77,7 +77,9 @@ class Dedup(Feature):
         yield Sample("aerobee_dedup_refused_total", firsts.refused)
         if (oldest_ms := firsts.oldest_ms()) is not None:
             yield Sample("aerobee_dedup_oldest_key_seconds", (keys.clock_ms - oldest_ms) / 1000)
-        for topic, number in firsts.numbers.items():
+        for topic, number in list(firsts.numbers.items()):
+            if firsts.numbers.get(topic) != number:
+                continue  # it was deleted meanwhile
             labels = {"topic": topic}
             yield Sample("aerobee_dedup_topic_keys", keys.state(number)[0], labels)
             yield Sample("aerobee_dedup_window_seconds", firsts.window_ms(topic) / 1000, labels)

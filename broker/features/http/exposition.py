@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,6 +14,7 @@ from prometheus_client.registry import Collector
 from aerobee.broker.features.http.degraded import lost_messages, lost_offsets, passed_over
 from aerobee.broker.features.http.overview import is_writable
 from aerobee.broker.health.metrics import NAMES
+from aerobee.broker.room import Room
 from aerobee.broker.rules.system_topics import system_topic_names
 from aerobee.broker.start.context import Context
 from aerobee.remoting.command import language_name
@@ -26,9 +26,13 @@ from aerobee.storage.upkeep.statistics import StoreStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 ROWS_PER_TURN: Final = 100
+ROWS_PER_PIECE: Final = 500
+HEADER_LINES: Final = 2  # of a family, HELP and TYPE
 DISK_WAIT_S: Final = 2.0  # then the metrics are told without what has to be read for them
 
 Labels = dict[str, str]
+Unread = dict[tuple[str, str], list[tuple[QueueSnapshot, int]]]
+"""By topic and group the oldest messages that are not consumed, queue by queue."""
 
 
 @dataclass(slots=True)
@@ -46,21 +50,22 @@ class MetricValues:
 
 
 class _Rows(Collector):
-    """Hands the values to the writer of prometheus_client."""
+    """Hands some rows of one metric to the writer of prometheus_client."""
 
-    def __init__(self, values: MetricValues) -> None:
-        self._values = values
+    def __init__(self, name: str, values: MetricValues) -> None:
+        self._name, self._values = name, values
+        self._kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        named = {key for labels, _ in values.rows[name] for key in labels}
+        self._keys = [*values.common, *sorted(named)]
+        self.rows: list[tuple[Labels, float]] = []
 
     def collect(self) -> Iterable[Metric]:
-        """Yield one family per metric."""
-        for name, rows in self._values.rows.items():
-            keys = [*self._values.common, *sorted({key for labels, _ in rows for key in labels})]
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(name, self._values.names[name], labels=keys)
-            for labels, value in rows:
-                full = self._values.common | labels
-                family.add_metric([full.get(key, "") for key in keys], value)
-            yield family
+        """Yield one family."""
+        family = self._kind(self._name, self._values.names[self._name], labels=self._keys)
+        for labels, value in self.rows:
+            full = self._values.common | labels
+            family.add_metric([full.get(key, "") for key in self._keys], value)
+        yield family
 
 
 async def text(ctx: Context) -> bytes:
@@ -74,30 +79,45 @@ async def text(ctx: Context) -> bytes:
         NAMES | {name: said for room in ctx.rooms for name, said in room.metric_help.items()},
     )
     _broker(ctx, values)
-    times = await _times(ctx)
-    for count, _ in enumerate(_many(ctx, values, times)):
-        if count % ROWS_PER_TURN == 0:
-            await asyncio.sleep(0)
+    for room in tuple(ctx.rooms):
+        await _in_turns(_of_room(room, values))
+    unread: Unread = {}
+    await _in_turns(_look_for_unread(ctx, unread))
+    await _in_turns(_many(ctx, values, await _times(ctx, unread)))
     return await asyncio.to_thread(_write, values)
 
 
-async def _times(ctx: Context) -> dict[tuple[str, str], int | None]:
+async def _in_turns(steps: Iterator[None]) -> None:
+    for count, _ in enumerate(steps, 1):
+        if count % ROWS_PER_TURN == 0:
+            await asyncio.sleep(0)
+
+
+async def _times(ctx: Context, unread: Unread) -> dict[tuple[str, str], int | None]:
     """Return how old what is not consumed is; nothing where the disk does not answer in time."""
     try:
         async with asyncio.timeout(DISK_WAIT_S):
-            return await ctx.cold.lookups.earliest_times(_unread(ctx))
+            return await ctx.cold.lookups.earliest_times(unread)
     except (TimeoutError, RequestError):
         return {}
 
 
 def _write(values: MetricValues) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Rows(values))
-    return generate_latest(registry)
+    """Write some rows at a time: the objects of all would be searched for garbage in one go,
+    for which every thread of the process stands still."""
+    pieces: list[bytes] = []
+    for name, rows in values.rows.items():
+        collector, registry = _Rows(name, values), CollectorRegistry(auto_describe=False)
+        registry.register(collector)
+        for at in range(0, len(rows), ROWS_PER_PIECE):
+            collector.rows = rows[at : at + ROWS_PER_PIECE]
+            text = generate_latest(registry)
+            pieces.append(text.split(b"\n", HEADER_LINES)[HEADER_LINES] if at else text)
+    return b"".join(pieces)
 
 
 def _broker(ctx: Context, values: MetricValues) -> None:
-    """Add what there is once, and what rooms measure; nothing may change meanwhile."""
+    """Add what there is once."""
     statistics: StoreStatistics = ctx.store.statistics()
     add = values.add
     add("rocketmq_broker_permission", ctx.settings.broker_permission)
@@ -119,8 +139,13 @@ def _broker(ctx: Context, values: MetricValues) -> None:
     add("aerobee_store_damaged_spans", len(damage))
     add("aerobee_store_lost_messages", lost_messages(damage))
     add("aerobee_store_passed_over_messages", lost_offsets(passed_over(ctx)))
-    for sample in chain.from_iterable(room.samples() for room in ctx.rooms):  # all of one moment
-        add(sample.name, sample.value, **sample.labels)
+
+
+def _of_room(room: Room, values: MetricValues) -> Iterator[None]:
+    """Add what a room measures; yields after each, between which topics may come and go."""
+    for sample in room.samples():
+        values.add(sample.name, sample.value, **sample.labels)
+        yield
 
 
 def _many(
@@ -210,16 +235,15 @@ def _behind(ctx: Context, topic: str, queues: dict[int, int]) -> Iterator[tuple[
             yield queue, committed
 
 
-def _unread(ctx: Context) -> dict[tuple[str, str], list[tuple[QueueSnapshot, int]]]:
-    """Return by topic and group the oldest messages that are not consumed, queue by queue."""
-    return {
-        (topic, group): [
-            (queue.snapshot(), max(committed, queue.min_offset))
-            for queue, committed in _behind(ctx, topic, queues)
-        ]
-        for topic, group, queues in ctx.tables.offsets.entries()
-        if group in ctx.tables.groups
-    }
+def _look_for_unread(ctx: Context, found: Unread) -> Iterator[None]:
+    """Find the oldest messages that are not consumed; yields after each topic of a group."""
+    for topic, group, queues in ctx.tables.offsets.entries():
+        if group in ctx.tables.groups:
+            found[topic, group] = [
+                (queue.snapshot(), max(committed, queue.min_offset))
+                for queue, committed in _behind(ctx, topic, queues)
+            ]
+        yield
 
 
 def _group_labels(topic: str, group: str, is_system: str) -> Labels:

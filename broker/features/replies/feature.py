@@ -70,7 +70,7 @@ class Replies(Feature):
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many went which way."""
-        for outcome, count in self.pushes.outcomes.items():
+        for outcome, count in list(self.pushes.outcomes.items()):
             yield Sample("aerobee_replies_total", count, {"outcome": outcome})
         yield Sample("aerobee_reply_pushes", self.pushes.count)
         yield Sample("aerobee_replies_not_stored_total", self.not_stored)

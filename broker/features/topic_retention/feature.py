@@ -52,9 +52,9 @@ class TopicRetention(Feature):
 
     def samples(self) -> Iterator[Sample]:
         """Yield the times that hold, and how many messages went."""
-        for topic, kept_s in self._kept_s.items():
+        for topic, kept_s in list(self._kept_s.items()):
             yield Sample("aerobee_topic_retention_seconds", kept_s, {"topic": topic})
-        for topic, count in self._expired.items():
+        for topic, count in list(self._expired.items()):
             yield Sample("aerobee_topic_expired_messages_total", count, {"topic": topic})
 
     def shown(self) -> Mapping[str, Any]:

@@ -113,12 +113,12 @@ class Transactions(Feature):
 
     def samples(self) -> Iterator[Sample]:
         """Yield what is open, how old it is, and what became of the others."""
-        for topic, count in self.halves.by_topic.items():
+        for topic, count in list(self.halves.by_topic.items()):
             yield Sample("rocketmq_half_messages", count, {"topic": topic})
-        for (topic, outcome), count in self.endings.counts.items():
+        for (topic, outcome), count in list(self.endings.counts.items()):
             name = _COUNTED.get(outcome, "aerobee_transactions_given_up_total")
             yield Sample(name, count, {"topic": topic})
-        for topic, count in self.checks.counts.items():
+        for topic, count in list(self.checks.counts.items()):
             yield Sample("aerobee_transaction_checks_total", count, {"topic": topic})
         yield Sample("aerobee_half_message_age_seconds", self._oldest_age_ms() / 1000)
 

@@ -4,17 +4,25 @@ import asyncio
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 from support.members import RawMember
 from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
 from aerobee.broker.features.http import exposition
 from aerobee.broker.health.metrics import NAMES
+from aerobee.broker.rules.attributes import DEDUP_SECONDS
+from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode
+from aerobee.storage.queues.consume_queue import ConsumeQueue
+
+GROUPS = 600
 
 
 @pytest.fixture
@@ -181,3 +189,93 @@ async def test_a_taken_port_does_not_stop_the_broker(tmp_path: Path, live: LiveB
         reply = await second.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         assert reply.code == 0
         assert second.broker.http_port is None
+
+
+async def test_a_scrape_of_many_groups_lets_others_have_their_turns(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything that there is one of by group is read in small turns; each name is told once."""
+    tables = live.broker.context.tables
+    for number in range(GROUPS):
+        tables.groups.find(f"g{number}")
+        tables.offsets.commit(f"g{number}", "t", 0, 1)
+    turn = 0
+    looked_at: Counter[int] = Counter()  # queues, by turn
+    find_queue = live.broker.store.find_queue
+
+    def noted(topic: str, queue_id: int) -> ConsumeQueue | None:
+        looked_at[turn] += 1
+        return find_queue(topic, queue_id)
+
+    async def serve() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(live.broker.store, "find_queue", noted)
+    others = asyncio.create_task(serve())
+    text = (await exposition.text(live.broker.context)).decode()
+    others.cancel()
+    assert looked_at.total() >= 2 * GROUPS  # for what is not consumed, and for the lag
+    assert max(looked_at.values()) < 2 * exposition.ROWS_PER_TURN
+    rows = [row for row in text.splitlines() if row.startswith("rocketmq_consumer_lag_messages{")]
+    assert len(rows) == len(set(rows)) >= GROUPS > exposition.ROWS_PER_PIECE
+    assert text.count("# TYPE rocketmq_consumer_lag_messages gauge") == 1
+    assert text.count("# HELP rocketmq_consumer_lag_messages ") == 1
+
+
+def test_no_more_than_a_piece_of_the_text_is_made_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Objects of all rows together would be searched for garbage in one go."""
+    values = exposition.MetricValues({"node": "n"}, {"a_total": "A", "b": "B"})
+    for number in range(2 * exposition.ROWS_PER_PIECE + 1):
+        values.add("a_total", number, topic=f"t{number}")
+        values.add("b", number, **({"topic": "t"} if number else {}))
+    lengths: list[int] = []
+    written = generate_latest
+
+    def noted(registry: CollectorRegistry) -> bytes:
+        text = written(registry)
+        lengths.append(len(text.splitlines()))
+        return text
+
+    monkeypatch.setattr(exposition, "generate_latest", noted)
+    text = exposition._write(values)
+    assert max(lengths) == exposition.ROWS_PER_PIECE + exposition.HEADER_LINES
+    read = {family.name: family for family in text_string_to_metric_families(text.decode())}
+    assert set(read) == {"a", "b"}
+    for family in read.values():
+        assert len(family.samples) == 2 * exposition.ROWS_PER_PIECE + 1
+        assert [sample.value for sample in family.samples] == list(range(len(family.samples)))
+        assert all(set(sample.labels) == {"node", "topic"} for sample in family.samples)
+
+
+async def test_what_a_room_has_of_many_topics_is_read_in_turns(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics that store retries once come and go while they are told of."""
+    tables = live.broker.context.tables
+    for number in range(3 * exposition.ROWS_PER_TURN):
+        tables.topics.update(TopicConfig(topic_name=f"t{number}"), {"+" + DEDUP_SECONDS: "60"})
+    told: list[str] = []
+    begun = asyncio.Event()
+    add = exposition.MetricValues.add
+
+    def noted(values: exposition.MetricValues, name: str, value: float, **labels: str) -> None:
+        add(values, name, value, **labels)
+        if name == "aerobee_dedup_window_seconds":
+            told.append(labels["topic"])
+            begun.set()
+
+    async def change() -> None:
+        await begun.wait()
+        tables.topics.delete("t299")
+        tables.topics.update(TopicConfig(topic_name="new"), {"+" + DEDUP_SECONDS: "60"})
+
+    monkeypatch.setattr(exposition.MetricValues, "add", noted)
+    change_under_way = asyncio.create_task(change())
+    await exposition.text(live.broker.context)
+    await change_under_way
+    assert told == [f"t{number}" for number in range(299)]
