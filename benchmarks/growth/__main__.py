@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.growth.admin_axes import Administration
 from benchmarks.growth.axis import Axis
 from benchmarks.growth.client_axes import Groups, HeldPulls, Members
 from benchmarks.growth.drawing import draw
@@ -30,7 +31,7 @@ from benchmarks.targets.brokers import AerobeeTarget, BrokerTarget, RocketMQTarg
 from benchmarks.targets.target import Cpus
 
 AXES: Final[tuple[Axis, ...]] = (
-    Topics(), HeldPulls(), Members(), Groups(), Log(), Batches(), Bodies(),
+    Topics(), HeldPulls(), Members(), Groups(), Administration(), Log(), Batches(), Bodies(),
 )  # fmt: skip
 ROUNDS_LEAST: Final = 3  # two have no median
 SECONDS: Final = 2.0

@@ -202,10 +202,12 @@ class AerobeeTarget(BrokerTarget):
     name = "Aerobee"
     scripts = SCRIPTS  # of which checkout
     own_settings: ClassVar[Mapping[str, str]] = {}
+    http_port = 0  # until there is a cluster
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Our two console scripts."""
-        settings = {**settings, **self.own_settings, "httpPort": str(free_port())}
+        self.http_port = free_port()
+        settings = {**settings, **self.own_settings, "httpPort": str(self.http_port)}
         cluster = PlacedAerobee(self.directory / "cluster", settings=settings)
         cluster.placing, cluster.scripts = self.placing, self.scripts
         return cluster
