@@ -24,7 +24,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(BUILT)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check wheels lock clean
+.PHONY: help setup demo test quick lint types bench bench-clients bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check wheels lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,7 +54,7 @@ demo: $(READY) ## 100,000 messages live, then counted by Spark
 
 test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
 test quick demo: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
-bench bench-peer bench-overload bench-growth bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
+bench bench-clients bench-peer bench-overload bench-growth bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.lake.spark_java
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
@@ -72,9 +72,9 @@ types: $(READY) ## mypy, strict
 
 bench: $(READY) ## our own speed
 	PYTHONPATH=tests $(BIN)/python -m benchmarks $(ARGS)
-ifeq ($(ARGS),)
-	PYTHONPATH=tests $(BIN)/python -m benchmarks.client_speed
-endif
+
+bench-clients: $(READY) ## our client beside Kafka's, NATS's, Redis's and RocketMQ's, each with its server
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.clients $(ARGS)
 
 bench-peer: $(READY) ## our speed beside RocketMQ's, Kafka's, Redis's and NATS's
 	PYTHONPATH=tests $(BIN)/python -m benchmarks --peers $(ARGS)

@@ -11,23 +11,23 @@ from benchmarks.loads import ANONYMOUS_BYTES_MOST, START_SECONDS_MOST, Bar
 BESIDE_CPU_MOST: Final = 1.02
 
 
-def values(runs: Sequence[Measurement], name: str) -> list[float]:
+def values(runs: Sequence[object], name: str) -> list[float]:
     """Return one figure of every round."""
     return [float(getattr(run, name)) for run in runs]
 
 
-def middle(runs: Sequence[Measurement], name: str) -> float:
+def middle(runs: Sequence[object], name: str) -> float:
     """Return the median of one figure over the rounds."""
     return median(values(runs, name))
 
 
-def spread(runs: Sequence[Measurement], name: str) -> float:
+def spread(runs: Sequence[object], name: str) -> float:
     """Return (largest - smallest) / median of one figure: what the machine's noise made of it."""
     found = values(runs, name)
     return (max(found) - min(found)) / median(found)
 
 
-def ratio(ours: Sequence[Measurement], theirs: Sequence[Measurement], name: str) -> float:
+def ratio(ours: Sequence[object], theirs: Sequence[object], name: str) -> float:
     """Return the median, over the rounds, of our figure divided by theirs of the same round."""
     pairs = zip(values(ours, name), values(theirs, name), strict=True)
     return median(one / other for one, other in pairs)

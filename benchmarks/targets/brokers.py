@@ -203,12 +203,13 @@ class AerobeeTarget(BrokerTarget):
     scripts = SCRIPTS  # of which checkout
     own_settings: ClassVar[Mapping[str, str]] = {}
     http_port = 0  # until there is a cluster
+    placed: ClassVar[type[PlacedAerobee]] = PlacedAerobee
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Our two console scripts."""
         self.http_port = free_port()
         settings = {**settings, **self.own_settings, "httpPort": str(self.http_port)}
-        cluster = PlacedAerobee(self.directory / "cluster", settings=settings)
+        cluster = self.placed(self.directory / "cluster", settings=settings)
         cluster.placing, cluster.scripts = self.placing, self.scripts
         return cluster
 
@@ -248,13 +249,14 @@ class RocketMQTarget(BrokerTarget):
     name = "RocketMQ"
     warms_up = True
     own_settings: ClassVar[Mapping[str, str]] = {}
+    placed: ClassVar[type[PlacedRocketMQ]] = PlacedRocketMQ
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Its two startup classes."""
         compiling.tool("java", "install a JDK 17 or later to compare with RocketMQ")
         compiling.tool("mvn", "install Maven, which downloads RocketMQ")
         settings = {**settings, **self.own_settings}
-        cluster = PlacedRocketMQ(self.directory / "cluster", settings=settings, jvm=HEAP)
+        cluster = self.placed(self.directory / "cluster", settings=settings, jvm=HEAP)
         cluster.placing = self.placing
         return cluster
 

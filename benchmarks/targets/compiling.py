@@ -5,9 +5,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from support.interop import toolchain
 
 BENCHMARKS: Final = Path(__file__).resolve().parents[1]
 PROJECT: Final = BENCHMARKS.parent
@@ -76,6 +79,24 @@ def kafka_classes() -> tuple[str, Path]:
     jars, source, classes = path.read_text().strip(), folder / "KafkaLoad.java", _cache() / "kafka"
     _build(classes, [source], [javac, "-cp", jars, "-d", str(classes), str(source)], folder)
     return jars, classes
+
+
+def python_packages(name: str, pinned: Sequence[str]) -> Path:
+    """Return a folder of its own with the pinned packages, to be put on PYTHONPATH."""
+    target = _cache() / "python" / name
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    words = ["--no-deps", "--upgrade", "--target", str(target), *pinned]
+    return _build(target, [], [*pip, *words], BENCHMARKS)
+
+
+def rocketmq_load() -> str:
+    """Return the class path of RocketMQ's Java client and of the load that drives it."""
+    path = toolchain.classpath("client-5.5.0")
+    javac = tool("javac", "install a JDK 17 or later to compare with RocketMQ's Java client")
+    source = BENCHMARKS / "clients" / "programs" / "RocketMQLoad.java"
+    classes = _cache() / "rocketmq"
+    _build(classes, [source], [javac, "-cp", path, "-d", str(classes), str(source)], BENCHMARKS)
+    return f"{path}:{classes}"
 
 
 def _cache() -> Path:

@@ -109,6 +109,8 @@ def _properties(port: int, controller: int, logs: Path) -> str:
         "log.dirs": str(logs),
         "log.flush.interval.ms": str(FLUSH_INTERVAL_MS),
         "log.flush.scheduler.interval.ms": str(FLUSH_INTERVAL_MS),
+        "broker.session.timeout.ms": "600000",  # it is paused while others are measured
+        "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",

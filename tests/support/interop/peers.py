@@ -214,7 +214,6 @@ def received_message(fields: dict[str, Any]) -> Received:
 
 # A program that lives a few seconds beside others should be small and quick to start.
 _SMALL: Final = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-_FULL_SPEED: Final = ("-Xms512m", "-Xmx512m")
 # A client that misses the wake-up of its start would share queues 20 s later only.
 _SHARE_OFTEN: Final = ("-Drocketmq.client.rebalance.waitInterval=2000",)
 
@@ -266,7 +265,6 @@ RECALL: Final = Peer("java-5.5.0-recall", "java", _java("client-5.5.0", "Recall"
 RECORDS: Final = Peer("java-5.5.0-records", "java", _java("client-5.5.0", "Records"))
 TRACES: Final = Peer("java-5.5.0-traces", "java", _java("client-5.5.0", "Traces"))
 JAVA_5_AS_IT_COMES: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_SMALL))
-JAVA_5_FULL_SPEED: Final = Peer("java-5.5.0", "java", _java("client-5.5.0", options=_FULL_SPEED))
 JAVA_4: Final = Peer("java-4.9.8", "java", _java("client-4.9.8"), batches=True)
 GO: Final = Peer("go-2.1.2", "go", _go, batches=True, hashes_utf16=False, environment=_home)
 CPP: Final = Peer("cpp-python-0.4.4", "cpp", _cpp, environment=_cpp_environment)

@@ -70,9 +70,9 @@ class Session:
         return self._child.pid
 
     def open(self, kind: str, group: str, topics: str, **options: object) -> "Member":
-        """Start a consumer; `kind` is push, orderly, broadcast, lite or meter.
+        """Start a consumer; `kind` is push, orderly, broadcast or lite.
 
-        Options: `tags` or `sql`, `retries`, `threads`, `instance`, `assign` (queues), `count`.
+        Options: `tags` or `sql`, `retries`, `threads`, `instance`, `assign` (queues).
         """
         self._count += 1
         member = Member(self, f"{self.peer.name}#{self._count}", group)
@@ -154,8 +154,6 @@ class Member:
         self.name = name
         self.group = group
         self.received: list[Received] = []
-        self.counted: dict[str, Any] | None = None  # what a meter says at its end
-        self.is_ready = False  # a meter has had the messages that it was to skip
         self.is_open = True
 
     def __enter__(self) -> Self:
@@ -176,12 +174,7 @@ class Member:
 
     def take(self, fields: dict[str, Any]) -> None:
         """Note what the program says of this consumer."""
-        if fields.get("event") == "counted":
-            self.counted = fields
-        elif fields.get("event") == "ready":
-            self.is_ready = True
-        else:
-            self.received.append(received_message(fields))
+        self.received.append(received_message(fields))
 
     def wait_for(self, count: int, *, settle_s: float = 0.3, seconds: float = 60) -> list[Received]:
         """Return all that came once `count` messages are there and a moment more has passed."""

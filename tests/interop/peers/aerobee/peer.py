@@ -30,7 +30,6 @@ ROUTES_MS: Final = 2_000  # between looks for new queues
 PUMP_STEP_S: Final = 0.005
 PUMP_UNDER_WAY_MAX: Final = 500
 ORDERLY_PAUSE_MS: Final = 100
-STAMP_DIGITS: Final = 16  # microseconds since 1970, at the beginning of a measured body
 Fields = dict[str, str]
 
 
@@ -105,8 +104,6 @@ class Session:
             await self.members.pop(fields["name"]).close()
         elif word == "send":
             return await self.send(fields)
-        elif word == "blast":
-            return await blast(await self.producer(), fields)
         elif word == "pump":
             self.pump = Pump(self.namesrv, fields)
             self.pumping = asyncio.create_task(self.pump.run())
@@ -146,7 +143,7 @@ class Session:
             ),
             ordered=fields["kind"] == "orderly",
         )
-        handler = Meter(fields) if fields["kind"] == "meter" else named(name)
+        handler = named(name)
         for topic in topics:
             consumer.subscribe(topic, handler, tags=fields.get("tags", "*"), sql=fields.get("sql"))
         await consumer.start()
@@ -241,38 +238,6 @@ class LiteMember:
         return {}
 
 
-class Meter:
-    """A handler that counts and prints one line when it has had as many messages as told."""
-
-    def __init__(self, fields: Fields) -> None:
-        self.name, self.count = fields["name"], int(fields["count"])
-        self.skip = int(fields.get("skip", 0))
-        self.latencies: list[int] = []
-        self.began = 0.0
-
-    async def __call__(self, message: ReceivedMessage) -> None:
-        """Note how old the message is."""
-        if self.skip:
-            self.skip -= 1
-            if not self.skip:
-                print_line(consumer=self.name, event="ready")
-            return
-        if not self.latencies:
-            self.began = time.perf_counter()
-        self.latencies.append(time.time_ns() // 1000 - int(message.body[:STAMP_DIGITS]))
-        if len(self.latencies) == self.count:
-            seconds = time.perf_counter() - self.began
-            ranked = sorted(self.latencies)
-            p50, p99 = ranked[self.count // 2], ranked[int(self.count * 0.99)]
-            print_line(
-                consumer=self.name,
-                event="counted",
-                seconds=seconds,
-                p50Micros=p50,
-                p99Micros=p99,
-            )
-
-
 class Pump:
     """Sends numbered messages at a steady rate until it is stopped; each is stored in the end.
 
@@ -322,26 +287,6 @@ class Pump:
                 continue
             self.free.release()
             return
-
-
-async def blast(producer: Producer, fields: Fields) -> dict[str, Any]:
-    """Send `count` messages of `size` bytes, `inflight` at a time or `rate` a second."""
-    count, topic = int(fields["count"]), fields["topic"]
-    gap_s = 1 / int(fields["rate"]) if "rate" in fields else 0.0
-    rest = b"x" * (int(fields["size"]) - STAMP_DIGITS)
-    numbers = iter(range(count))
-    began = time.perf_counter()
-
-    async def send() -> None:
-        for at in numbers:
-            wait_s = began + at * gap_s - time.perf_counter()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            body = b"%d" % (time.time_ns() // 1000) + rest
-            await producer.send(Message(topic, body, tags="TagA", keys="key"))
-
-    await asyncio.gather(*(send() for _ in range(int(fields["inflight"]))))
-    return {"seconds": time.perf_counter() - began}
 
 
 if __name__ == "__main__":

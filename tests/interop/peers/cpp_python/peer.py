@@ -9,10 +9,8 @@ import re
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from rocketmq.client import Message, MessageModel, Producer, PushConsumer, RecvMessage
-from rocketmq.exceptions import ProducerSendSyncFailed
 from rocketmq.ffi import dll
 
 printing = threading.Lock()
@@ -103,10 +101,7 @@ class Session:
         member.set_message_batch_max_size(1)  # else one failure is the whole batch's
         if "threads" in fields:
             member.set_thread_count(int(fields["threads"]))
-        if fields["kind"] == "meter":
-            handler = Meter(fields)
-        else:
-            handler = self.handler(fields["name"], fields["kind"] == "orderly")
+        handler = self.handler(fields["name"], fields["kind"] == "orderly")
         for topic in fields["topics"].split(","):
             dll.Subscribe(member._handle, topic.encode(), fields.get("tags", "*").encode())
         # the binding's own callback turns every failure into a success
@@ -151,83 +146,11 @@ class Session:
         result = self.producer().send_sync(message)
         return {"status": "SEND_OK" if result.status == 0 else result.status.name}
 
-    def blast(self, fields):
-        return blast(self.producer(), fields)
-
 
 def number(body, word):
     """The number behind a word of the body, 0 if the word is not there."""
     found = re.search(word + rb"(\d+)", body)
     return int(found[1]) if found else 0
-
-
-def blast(producer, fields):
-    """Send `count` messages of `size` bytes, one after the other in `inflight` threads."""
-    count, inflight = int(fields["count"]), int(fields["inflight"])
-    gap_s = 1 / int(fields["rate"]) if "rate" in fields else 0
-    rest = b"x" * (int(fields["size"]) - 16)
-    numbers = iter(range(count))
-    failures = []
-    began = time.perf_counter()
-
-    def send(at):
-        wait = began + at * gap_s - time.perf_counter()
-        if wait > 0:
-            time.sleep(wait)
-        message = Message(fields["topic"])
-        message.set_tags("TagA")
-        message.set_keys("key")
-        message.set_body(b"%d" % (time.time_ns() // 1000) + rest)
-        while True:
-            try:
-                producer.send_sync(message)
-            except ProducerSendSyncFailed:  # threads time out over one lock inside the client
-                failures.append(at)
-            else:
-                return
-
-    def send_all():
-        for at in numbers:
-            send(at)
-
-    send(next(numbers))  # alone: threads that look for a route at once do not find it
-    with ThreadPoolExecutor(inflight) as threads:
-        for done in [threads.submit(send_all) for _ in range(inflight)]:
-            done.result()
-    return {"seconds": time.perf_counter() - began, "failures": len(failures)}
-
-
-class Meter:
-    """A handler that counts and prints one line when it has had as many messages as told."""
-
-    def __init__(self, fields):
-        self.name = fields["name"]
-        self.count = int(fields["count"])
-        self.skip = int(fields.get("skip", 0))
-        self.skipped = []  # a list, for handlers run in several threads
-        self.latencies = []
-        self.began = 0.0
-
-    def __call__(self, message):
-        if len(self.skipped) < self.skip:
-            self.skipped.append(None)
-            if len(self.skipped) == self.skip:
-                print_line(consumer=self.name, event="ready")
-            return True
-        if not self.latencies:
-            self.began = time.perf_counter()
-        self.latencies.append(time.time_ns() // 1000 - int(message.body[:16]))
-        if len(self.latencies) == self.count:
-            seconds = time.perf_counter() - self.began
-            ranked = sorted(self.latencies)
-            print_line(
-                consumer=self.name,
-                event="counted",
-                seconds=seconds,
-                p50Micros=ranked[self.count // 2],
-                p99Micros=ranked[int(self.count * 0.99)],
-            )
-        return True
 
 
 def session(namesrv):

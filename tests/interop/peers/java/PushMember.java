@@ -61,8 +61,6 @@ class PushMember extends Member {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
                 handle(messages.get(0)) ? ConsumeOrderlyStatus.SUCCESS
                     : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
-        } else if (fields.get("kind").equals("meter")) {
-            consumer.registerMessageListener((MessageListenerConcurrently) new Speed(fields, name));
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
                 handle(messages.get(0)) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS

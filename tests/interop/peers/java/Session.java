@@ -78,8 +78,6 @@ class Session {
                 return transactions.send(fields);
             case "checks":
                 return transactions.checks();
-            case "blast":
-                return Speed.blast(producer(), fields);
             default:
                 return members.get(fields.get("name")).steer(word, fields);
         }

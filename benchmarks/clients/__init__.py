@@ -1,0 +1,1 @@
+"""Clients beside each other, each with its own server, in turns in one run."""

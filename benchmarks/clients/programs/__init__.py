@@ -1,0 +1,1 @@
+"""One process for each client: it obeys orders, and measures itself."""
