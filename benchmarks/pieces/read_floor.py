@@ -130,9 +130,7 @@ def read_for(way: str, port: int, seconds: float) -> tuple[float, float, float]:
     return messages / took, 1e6 * took_cpu / messages, messages * 1300 / 1024 / replies.reads
 
 
-async def _read(
-    make: Callable[[], asyncio.BaseProtocol], port: int, seconds: float
-) -> None:
+async def _read(make: Callable[[], asyncio.BaseProtocol], port: int, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_connection(make, "127.0.0.1", port)
     await asyncio.sleep(seconds)
@@ -158,9 +156,7 @@ def main() -> None:
             found: dict[str, list[tuple[float, float, float]]] = {}
             for _ in range(options.rounds):
                 for way in options.way or WAYS:
-                    found.setdefault(way, []).append(
-                        read_for(way, int(said[1]), options.seconds)
-                    )
+                    found.setdefault(way, []).append(read_for(way, int(said[1]), options.seconds))
         finally:
             server.kill()
     for way, rounds in found.items():

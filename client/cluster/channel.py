@@ -4,6 +4,7 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
+from aerobee.client.cluster.found import Found, TakesFound, decode_found
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, Command
 from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
@@ -39,8 +40,9 @@ class SendLane(Protocol):
 class Channel(Connection):
     """Reads the acknowledgements that one socket read brought without a Command for each.
 
-    The future of a brief call gets an Ack for plain success, a Command for any other reply. What
-    is anything else, or looks unusual, is left to `Connection.serve`, as all that is behind it.
+    The future of a brief call gets an Ack for plain success, a Command for any other reply; who
+    takes `Found` gets it where a pull has found messages. What is anything else, or looks unusual,
+    is left to `Connection.serve`, as all that is behind it.
     """
 
     __slots__ = ("lane",)
@@ -73,15 +75,44 @@ class Channel(Connection):
             super().dispatch(command)
 
     def serve(self, data: bytes, read_bytes: int) -> Served:
-        """Resolve sends as long as acknowledgements stand at the start of `data`."""
+        """Resolve sends and pulls as long as plain replies to them stand at the start of `data`."""
         at, end_of_data = 0, len(data)
         lane = self.lane
         while at < end_of_data:
-            begun = at if lane is None else lane.feed(data, at)
-            at = self._resolve(data, begun)
-            if at == begun or lane is None:
+            begun = at
+            if lane is not None:
+                at = lane.feed(data, at)
+            at = self._hand_found(data, self._resolve(data, at))
+            if at == begun:
                 break
+            if self.closed:
+                return ALL_SERVED
         return super().serve(data[at:], read_bytes) if at < end_of_data else ALL_SERVED
+
+    def _hand_found(self, data: bytes, at: int) -> int:
+        """Hand replies over that have brought messages; return where the first other frame begins.
+
+        Who takes them may close the connection.
+        """
+        end_of_data = len(data)
+        while end_of_data - at > WORDS_BYTES and not self.closed:
+            length, size = unpack_words(data, at)  # with a body, and with the codec byte of JSON
+            body_at, end = at + WORDS_BYTES + size, at + LENGTH_BYTES + length
+            if size > HEADER_BYTES_MAX or end > end_of_data or body_at >= end:
+                break
+            try:
+                reply = decode_found(data[at + WORDS_BYTES : body_at])
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                break
+            if reply.code != ResponseCode.SUCCESS or not reply.flag & FLAG_RESPONSE:
+                break
+            taker = self._calls.taker(reply.opaque, TakesFound)
+            if taker is None:
+                break
+            body = memoryview(data)[body_at:end]
+            taker.set_result(Found(reply.code, reply.ext_fields, body))
+            at = end
+        return at
 
     def _resolve(self, data: bytes, at: int) -> int:
         """Resolve brief calls; return where the first other frame begins."""

@@ -57,7 +57,7 @@ class Decoded(NamedTuple):
 
 
 def decode_pulled(
-    data: bytes,
+    data: bytes | memoryview,
     queue: MessageQueue,
     bounds: tuple[int, int] | None = None,
     *,
@@ -89,6 +89,8 @@ def decode_pulled(
             at = decode_run(data, at, records, ReceivedMessage, queue, bounds)
             if at == end:
                 break
+        if not isinstance(data, bytes):
+            data = bytes(data)  # what is kept of it must not keep all of what was read
         found = _next(data, at, end, queue, bounds, body_bytes_max, cut=again and not records)
         if found is None:
             whole = False

@@ -103,7 +103,7 @@ class FetchedMessages:
             if self._closed or self._ends:
                 return None
         batch, asking = self._batches[0], taker()
-        if asking is not None and not self._handed and not self._named:
+        if asking is not None and self._may_begin_run():
             self._batches.popleft()
             self._count_out(batch.rest())
             run = self._run = IteratedRun(batch.process, batch.messages, batch.at, asking)
@@ -299,6 +299,10 @@ class FetchedMessages:
     def _count_out(self, messages: list[ReceivedMessage]) -> None:
         self._messages -= len(messages)
         self._bytes -= measure(messages)[0]
+
+    def _may_begin_run(self) -> bool:
+        """Say whether whoever asks is alone, and nobody has named an offset."""
+        return not self._handed and not self._named
 
     def _end_run(self) -> None:
         """Go on without a run: its rest waits, before all others; its last message is handed out.

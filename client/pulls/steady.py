@@ -5,10 +5,11 @@ import contextvars
 from collections.abc import Callable
 from typing import Any
 
+from aerobee.client.cluster.found import Found, TakesFound
 from aerobee.remoting.command import Command
 
 
-class SteadyPulls:
+class SteadyPulls(TakesFound):
     """Stands for the reply of each pull, as a future does, until one asks for something unusual.
 
     `go_on` sees to a plain reply and sends the next request in the name of this object; it returns
@@ -19,8 +20,8 @@ class SteadyPulls:
 
     __slots__ = ("_go_on", "_run", "outcome")
 
-    def __init__(self, go_on: Callable[[Command], bool]) -> None:
-        self.outcome: asyncio.Future[Command | None]
+    def __init__(self, go_on: Callable[[Command | Found], bool]) -> None:
+        self.outcome: asyncio.Future[Command | Found | None]
         self.outcome = asyncio.get_running_loop().create_future()
         self._go_on = go_on
         self._run = contextvars.copy_context().run
@@ -48,6 +49,6 @@ class SteadyPulls:
         """Say that all replies are seen to, and the next pull is not sent yet."""
         self._end(None)
 
-    def _end(self, reply: Command | None) -> None:
+    def _end(self, reply: Command | Found | None) -> None:
         if not self.outcome.done():
             self.outcome.set_result(reply)

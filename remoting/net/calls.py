@@ -85,6 +85,14 @@ class Calls:
             waiting[0].set_result(reply)
         return True
 
+    def taker(self, opaque: int, kind: type) -> AwaitsReply | None:
+        """Return what waits for a reply, if it is of a kind, to be given it; it waits no more."""
+        waiting = self.waiting.get(opaque)
+        if waiting is None or not isinstance(waiting[0], kind) or waiting[0].done():
+            return None
+        del self.waiting[opaque]
+        return waiting[0]
+
     def forget(self, opaque: int) -> None:
         """Nobody waits for this reply any more."""
         self.waiting.pop(opaque, None)

@@ -1,0 +1,124 @@
+"""What pulls have found, handed over by a channel, against what any connection makes of it."""
+
+import asyncio
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.wire import Wire
+
+from aerobee.client.cluster.channel import Channel
+from aerobee.client.cluster.found import Found, TakesFound
+from aerobee.client.pulls.raw import read_reply
+from aerobee.remoting.command import Codec, Command
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.net.connection import Connection
+
+EXT = {"suggestWhichBrokerId": "0", "nextBeginOffset": "33", "minOffset": "1", "maxOffset": "64"}
+PULLS = 4
+
+
+class Taker(TakesFound):
+    """Notes what it gets, and what that says."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self.kinds: list[type] = []
+
+    def done(self) -> bool:
+        return bool(self.said)
+
+    def set_result(self, reply: Any) -> None:
+        self.kinds.append(type(reply))
+        try:
+            raw = read_reply(reply, "there", 0)
+        except AerobeeError as error:
+            self.said.append(type(error))
+        else:
+            self.said.append(raw._replace(body=bytes(raw.body)))
+
+    def set_exception(self, exception: Any) -> None:
+        self.said.append(type(exception))
+
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1).map(str) | st.sampled_from(["", "x", "1.5", "007", "-0"])
+FIELDS = st.dictionaries(st.sampled_from([*EXT, "topicSysFlag", "remark"]), NUMBERS, max_size=3)
+COMMANDS = st.builds(
+    Command,
+    st.sampled_from([0, 0, 0, 1, 19, 21]),
+    FIELDS.map(lambda more: EXT | more),
+    st.binary(max_size=200),
+    st.integers(1, PULLS + 1),
+    st.sampled_from([1, 1, 1, 3]),
+    st.none() | st.text(max_size=5),
+    codec=st.sampled_from([Codec.JSON, Codec.JSON, Codec.ROCKETMQ]),
+)
+ODD = st.sampled_from(
+    [
+        b'{"code":0,"extFields":null,"flag":1,"opaque":1}',
+        b'{"code":0,"flag":1,"opaque":2}',
+        b'{"opaque":3,"flag":1,"extFields":%b,"code":0,"code":0}' % json.dumps(EXT).encode(),
+        b'{"code":0,"extFields":{"nextBeginOffset":"1"},"flag":1,"opaque":4}',
+    ]
+).map(lambda header: _framed(header, b"records"))
+
+
+def _framed(header: bytes, body: bytes) -> bytes:
+    return (4 + len(header) + len(body)).to_bytes(4) + len(header).to_bytes(4) + header + body
+
+
+def heard(kind: type[Connection], data: bytes, cuts: list[int]) -> tuple[list[Any], list[type]]:
+    """Return what each pull has heard, from a connection that reads the bytes in these pieces."""
+
+    async def read() -> tuple[list[Any], list[type]]:
+        connection = kind(lambda *_: None)
+        connection.connection_made(Wire())
+        takers = [Taker() for _ in range(PULLS)]
+        for number, taker in enumerate(takers):
+            connection.begin_frame_for(taker, b"", number + 1, 11, 5.0)
+        begins = [0, *sorted(cut % (len(data) + 1) for cut in cuts)]
+        for begin, end in zip(begins, [*begins[1:], len(data)], strict=True):
+            if not connection.closed:
+                connection.data_received(data[begin:end])
+        said: list[Any] = [connection.closed, *(taker.said for taker in takers)]
+        connection.connection_lost(None)
+        return said, [each for taker in takers for each in taker.kinds]
+
+    return asyncio.run(read())
+
+
+@given(
+    st.lists(COMMANDS.map(encode_frame) | ODD, max_size=6).map(b"".join),
+    st.lists(st.integers(0, 10_000), max_size=4),
+)
+def test_each_pull_hears_the_same(data: bytes, cuts: list[int]) -> None:
+    """Usual replies and others, for who waits and for nobody, in whatever pieces they arrive."""
+    assert heard(Channel, data, cuts)[0] == heard(Connection, data, cuts)[0]
+
+
+def test_what_was_found_is_no_command() -> None:
+    """Records are a view of what was read; a reply without any, or a refusal, is a Command."""
+    replies = [
+        Command(0, EXT, b"records", 1, flag=1),
+        Command(0, EXT, b"more", 2, flag=1),
+        Command(1, {}, b"why", 3, flag=1, remark="no"),
+        Command(19, EXT, b"", 4, flag=1),
+    ]
+    said, kinds = heard(Channel, b"".join(map(encode_frame, replies)), [])
+    assert kinds == [Found, Found, Command, Command]
+    assert [each[0].body for each in said[1:3]] == [b"records", b"more"]
+
+
+async def test_a_request_at_once_does_not_wait_for_the_others() -> None:
+    """What was to be sent before leaves before it; nothing is sent twice."""
+    wire, connection = Wire(), Channel(lambda *_: None)
+    connection.connection_made(wire)
+    connection.begin_frame_for(Taker(), b"a", 1, 11, 5.0)
+    assert not wire.written
+    connection.begin_frame_for(Taker(), b"b", 2, 11, 5.0, at_once=True)
+    assert wire.written == b"ab"
+    connection.begin_frame_for(Taker(), b"c", 3, 11, 5.0)
+    await asyncio.sleep(0)
+    assert wire.written == b"abc"
