@@ -33,11 +33,17 @@ class World(Protocol):
     writable: bool
     """Whether what is not synced is surely in memory; as of the last `begin`."""
 
-    def begin(self) -> int:
+    fresh: bool
+    """Whether the run's connection has just come: `is_settled` is asked of each of its queues."""
+
+    def begin(self, connection: Connection) -> int:
         """Commit the log; return from which position on all is in memory, or -1.
 
-        That is where each pull has to be looked at.
+        That is where each pull of the connection has to be looked at.
         """
+
+    def is_settled(self, connection: Connection, known: Any) -> bool:
+        """Say whether a pull need not be looked at."""
 
     def open(
         self, connection: Connection, known: Any, offset: int

@@ -18,7 +18,7 @@ cdef class RepeatedPulls:
 
     cdef object world, topics, groups, members, metrics
     cdef dict last_pulled, outgoing
-    cdef bint steady
+    cdef bint steady, fresh
     cdef dict young, old  # by key; who is used among the old becomes young again
     cdef set seen
     cdef Repeat last
@@ -86,7 +86,7 @@ cdef class RepeatedPulls:
                 ):
                     break
                 repeat = self.find(&ask)
-                if repeat is None or not (frames or self.begin()):
+                if repeat is None or not (frames or self.begin(connection)):
                     break
                 expected = min(frames_max - frames, (end - at) // (FRAME_LENGTH_BYTES + length))
                 if not self.answer(repeat, connection, &ask, expected, bytes_max):
@@ -177,9 +177,10 @@ cdef class RepeatedPulls:
         memcpy(self.missed_numbers, ask.numbers, sizeof(ask.numbers))
         return 0
 
-    cdef bint begin(self) except -1:
+    cdef bint begin(self, connection) except -1:
         """Begin a run; False where each pull has to be looked at."""
-        self.hot = self.world.begin()
+        self.hot = self.world.begin(connection)
+        self.fresh = self.world.fresh
         self.warm_from = INT64_MAX
         return self.hot >= 0
 
@@ -190,6 +191,8 @@ cdef class RepeatedPulls:
         """
         cdef int64_t offset = ask.numbers[OFFSET]
         repeat.release()
+        if self.fresh and not self.world.is_settled(connection, repeat.known):
+            return False
         memory = None
         if self.holds(repeat):
             memory = repeat.memory(offset, self.world.writable)

@@ -246,6 +246,17 @@ class Handovers:
         self._owners.look_later(queue, STALLED_MS)
         return False
 
+    def is_settled(self, connection: Connection, key: GroupQueue) -> bool:
+        """Whether `begin_pull` and `takes_commit` need not be asked of a connection that is fresh.
+
+        It has been seen to own the queue, or is of nobody who ever owns one; who is in `watched`
+        must ask all the same.
+        """
+        queue = self._queues.get(key)
+        if queue is not None and queue.is_owned_by(connection):
+            return True
+        return not self._wait_ms() or holder_of(self._members, connection, key) is None
+
     def goes_on_at(self, connection: Connection, key: GroupQueue, offset: int) -> int | None:
         """Where a pull has to go on that may read now; None: where it is.
 

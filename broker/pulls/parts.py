@@ -1,7 +1,7 @@
 """What serves pulls, as a room, and what it needs of those above it."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from aerobee.broker.cold.parts import Cold
@@ -26,12 +26,15 @@ class Owners(Protocol):
     """Who may read and commit of a group's queues, while they go from one member to another."""
 
     @property
-    def watched(self) -> Sized:
+    def watched(self) -> Collection[Connection]:
         """Connections whose pulls somebody must look at; the others may read."""
 
     @property
-    def fresh(self) -> Sized:
+    def fresh(self) -> Collection[Connection]:
         """Connections that have just come, and may be those of a member that was here."""
+
+    def is_settled(self, connection: Connection, key: GroupQueue) -> bool:
+        """Whether nothing depends on pulls and commits of one that is fresh and not watched."""
 
     def takes_commit(self, connection: Connection, key: GroupQueue, offset: int) -> bool:
         """Whether a commit counts."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 
 from aerobee.broker.compiled.choice import copied, repeated_pulls, resident
+from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscriptions import SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY
 from aerobee.broker.pulls.checks import Allowed
@@ -42,6 +43,7 @@ ServePulls: TypeAlias = Callable[
 ]
 """Answers many pulls at once: see RepeatedPulls.serve in `compiled/record_runs.pyi`."""
 
+PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _NUMBERS: Final = re.compile(rb'("queueOffset":"|"commitOffset":"|"opaque":)(-?[0-9]+)')
 _decode_envelope = DECODE_ENVELOPE[Codec.JSON]
 _decode_pull = DECODE_PULL[Codec.JSON]
@@ -52,6 +54,8 @@ class Known(NamedTuple):
 
     header: PullMessageRequest  # of which the offsets do not matter
     allowed: Allowed
+    code: int  # of the request
+    key: GroupQueue
 
 
 class Repeats:
@@ -69,6 +73,7 @@ class Repeats:
         self.last_pulled, self.metrics = parts.tables.offsets.last_pulled, parts.metrics
         self.steady = not settings.reject_pull_consumer_enable  # else it matters who pulls
         self.writable = True
+        self.fresh = False  # the connection of this run has just come
         self._groups = parts.broadcasts.groups if settings.enable_broadcast_offset_store else None
         self._count_max = settings.max_transfer_count_on_message_in_memory
         self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
@@ -99,7 +104,7 @@ class Repeats:
             return  # what is read depends on the offset
         header, opaque, code = pull.header, pull.opaque, pull.request_code
         text = repeated.missed(header.queue_offset, header.commit_offset, opaque)
-        if text is None or code != RequestCode.PULL_MESSAGE or self._broadcasts(header):
+        if text is None or code not in PULLS or self._broadcasts(header):
             return
         text, count = _NUMBERS.subn(_raised, text)
         try:
@@ -120,7 +125,7 @@ class Repeats:
             bytes_max = bytes_wish
         names = header.topic, header.consumer_group
         repeated.learn(
-            Known(header, allowed),
+            Known(header, allowed, code, GroupQueue(names[1], names[0], header.queue_id)),
             (SEPARATOR.join(names), names, header.queue_id),
             found_pieces(group.group_sys_flag, topic.topic_sys_flag),
             wanted,
@@ -130,14 +135,19 @@ class Repeats:
             bool(header.sys_flag & PullSysFlag.COMMIT_OFFSET),
         )
 
-    def begin(self) -> int:
+    def begin(self, connection: Connection) -> int:
         """Commit what this turn appended; see `World`."""
         owners = self._owners
-        if owners.watched or owners.fresh or self._offsets.resets or self._hooks.after_pull:
+        if connection in owners.watched or self._offsets.resets or self._hooks.after_pull:
             return -1
+        self.fresh = connection in owners.fresh
         self._parts.writing.tick.commit_log()
         self.writable = self._log.writable
         return self._warm.hot
+
+    def is_settled(self, connection: Connection, known: Known) -> bool:
+        """Whether nobody has to look at the pulls of a queue on a connection that has just come."""
+        return self._owners.is_settled(connection, known.key)
 
     def open(
         self, connection: Connection, known: Known, offset: int
@@ -145,7 +155,7 @@ class Repeats:
         """Make the checks of a pull, and say where its queue is; see `World`."""
         header = known.header
         try:
-            allowed = self._check(connection, header, RequestCode.PULL_MESSAGE)
+            allowed = self._check(connection, header, known.code)
             if allowed != known.allowed or self._broadcasts(header):
                 return None
             stored = allowed[0].stored

@@ -19,8 +19,11 @@ from support.wire import connect, feed
 
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
+from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.pulls.repeats import Repeats
-from aerobee.remoting.codes import PullSysFlag
+from aerobee.remoting.codes import PullSysFlag, RequestCode
+from aerobee.remoting.command import Command
+from aerobee.remoting.frame import FrameReader, encode_frame
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
@@ -31,6 +34,7 @@ KINDS: Final[list[dict[str, Any]]] = [
     {"expression": "TagA || TagB", "consumerGroup": "H"},
     {"sysFlag": int(COMMITS)},
     {"maxMsgNums": 1, "consumerGroup": "H"},
+    {"code": 361},
     {"maxMsgBytes": 700},
     {"consumerGroup": "I", "sysFlag": int(COMMITS), "topic": "golden"},
     {"consumerGroup": "M", "sysFlag": 0, "subscription": ""},
@@ -183,6 +187,74 @@ def test_a_change_is_noticed_by_pulls_that_came_before(
         take(twins, ("do", *change))
         same(twins, data)
         same(twins, sends(3) + data)
+
+
+def member(model: str = "CLUSTERING") -> bytes:
+    """Return the heartbeat of a member of group M that wants all of T."""
+    wants = {"topic": "T", "subString": "*", "tagsSet": [], "codeSet": [], "subVersion": 0}
+    data = {
+        "groupName": "M", "consumeType": "CONSUME_PASSIVELY", "messageModel": model,
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": [wants],
+    }  # fmt: skip
+    body = {"clientID": "come", "consumerDataSet": [data], "producerDataSet": []}
+    return encode_frame(Command(RequestCode.HEART_BEAT, {}, json.dumps(body).encode(), 9))
+
+
+def pulled(written: bytes) -> list[Command]:
+    """Return the replies to pulls; when others come, and notices, is left to chance."""
+    reader = FrameReader()
+    reader.feed(written)
+    return [each for each in reader if each.is_response and each.opaque < 9]
+
+
+@pytest.mark.parametrize("model", ["CLUSTERING", "BROADCASTING", ""])
+def test_a_member_that_has_just_come_need_not_wait(
+    twins: TwinBrokers, repeated: Repeated, model: str
+) -> None:
+    """Python sees once that a queue is its own; others never own one, and strangers do not care."""
+    same(twins, sends(60) + sends(60, 1))
+    kinds: list[dict[str, Any]] = [
+        {"consumerGroup": "M", "sysFlag": int(COMMITS)}, {"consumerGroup": "M", "queue_id": 1},
+    ]  # fmt: skip
+    data = b"".join(pulls([3, 20, 33], **kind) for kind in kinds)
+    begins = [member(model)] if model else []
+    others = member()  # on a connection of its own, as fresh, of the same group
+    for pieces in ([*begins, data, data, data], [others], [*begins, data, data]):
+        before = repeated.pulls
+        compiled, python = (pulled(each["written"]) for each in twins.exchange(pieces))
+        assert compiled == python
+        compiled, python = twins.each(known_of)
+        assert compiled == python
+        if len(pieces) == 3 + len(begins):
+            assert repeated.pulls - before >= 6
+    assert all(twins.each(lambda broker: len(broker.context.consumers.handovers.fresh)))
+
+
+def test_who_is_watched_is_looked_at(
+    twins: TwinBrokers, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By connection: the pulls of the others go on as they were."""
+    same(twins, sends(60))
+    sure(twins, repeated, pulls([3, 20, 33]), 3)
+    twins.each(lambda broker: watch(broker, connect(broker)[0]))
+    before = repeated.pulls
+    same(twins, pulls([3, 20, 33]))
+    assert repeated.pulls - before == 3
+    made = BrokerConnection.connection_made
+
+    def watched(self: BrokerConnection, transport: Any) -> None:
+        made(self, transport)
+        watch(self.traffic.pulls, self)
+
+    monkeypatch.setattr(BrokerConnection, "connection_made", watched)
+    same(twins, pulls([3, 20, 33]))
+    assert repeated.pulls - before == 3
+
+
+def watch(where: Any, connection: BrokerConnection) -> None:
+    """Have the pulls of a connection looked at."""
+    owners = where.context.consumers.handovers if isinstance(where, Broker) else where._handovers
+    owners.watched[connection] = {}
 
 
 def test_pulls_of_several_kinds_are_answered_in_one_run(

@@ -8,10 +8,12 @@ from aerobee.remoting.frame import encode_frame
 from support.servers.brokers import pull_command, send_command
 
 
-def pull(offset: int, opaque: int = 5, commit: int = 0, queue_id: int = 0, **kind: Any) -> bytes:
+def pull(
+    offset: int, opaque: int = 5, commit: int = 0, queue_id: int = 0, code: int = 11, **kind: Any
+) -> bytes:
     """Return a pull whose numbers stand in a header that is the same each time."""
     command = pull_command(offset, queue_id=queue_id, **{"commitOffset": commit, **kind})
-    return encode_frame(msgspec.structs.replace(command, opaque=opaque))
+    return encode_frame(msgspec.structs.replace(command, opaque=opaque, code=code))
 
 
 def pulls(offsets: list[int], **kind: Any) -> bytes:
