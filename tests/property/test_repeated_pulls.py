@@ -20,10 +20,12 @@ from support.wire import connect, feed
 from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.front.connection import BrokerConnection
+from aerobee.broker.members.group import Client
 from aerobee.broker.pulls.repeats import Repeats
-from aerobee.remoting.codes import PullSysFlag, RequestCode
+from aerobee.remoting.bodies import ConsumerData, SubscriptionData
+from aerobee.remoting.codes import PullSysFlag
 from aerobee.remoting.command import Command
-from aerobee.remoting.frame import FrameReader, encode_frame
+from aerobee.remoting.frame import FrameReader
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C compiler")
 
@@ -189,15 +191,16 @@ def test_a_change_is_noticed_by_pulls_that_came_before(
         same(twins, sends(3) + data)
 
 
-def member(model: str = "CLUSTERING") -> bytes:
-    """Return the heartbeat of a member of group M that wants all of T."""
-    wants = {"topic": "T", "subString": "*", "tagsSet": [], "codeSet": [], "subVersion": 0}
-    data = {
-        "groupName": "M", "consumeType": "CONSUME_PASSIVELY", "messageModel": model,
-        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "subscriptionDataSet": [wants],
-    }  # fmt: skip
-    body = {"clientID": "come", "consumerDataSet": [data], "producerDataSet": []}
-    return encode_frame(Command(RequestCode.HEART_BEAT, {}, json.dumps(body).encode(), 9))
+def come(connection: BrokerConnection, model: str) -> None:
+    """Have a new connection be that of a member of group M that wants all of T."""
+    wants = SubscriptionData(topic="T", sub_string="*", sub_version=0)
+    data = ConsumerData(
+        group_name="M", consume_type="CONSUME_PASSIVELY", message_model=model,
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET", subscription_data_set=[wants],
+    )  # fmt: skip
+    client = Client(connection, "come", 0, 477)
+    members = connection.traffic.pulls._repeats._parts.members
+    members.register_consumer(client, data, notified=False)
 
 
 def pulled(written: bytes) -> list[Command]:
@@ -207,27 +210,33 @@ def pulled(written: bytes) -> list[Command]:
     return [each for each in reader if each.is_response and each.opaque < 9]
 
 
-@pytest.mark.parametrize("model", ["CLUSTERING", "BROADCASTING", ""])
+@pytest.mark.parametrize("model", ["CLUSTERING", ""])
 def test_a_member_that_has_just_come_need_not_wait(
-    twins: TwinBrokers, repeated: Repeated, model: str
+    twins: TwinBrokers, repeated: Repeated, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    """Python sees once that a queue is its own; others never own one, and strangers do not care."""
+    """Python sees once that a queue is its own; who is no member never owns one."""
     same(twins, sends(60) + sends(60, 1))
     kinds: list[dict[str, Any]] = [
         {"consumerGroup": "M", "sysFlag": int(COMMITS)}, {"consumerGroup": "M", "queue_id": 1},
     ]  # fmt: skip
     data = b"".join(pulls([3, 20, 33], **kind) for kind in kinds)
-    begins = [member(model)] if model else []
-    others = member()  # on a connection of its own, as fresh, of the same group
-    for pieces in ([*begins, data, data, data], [others], [*begins, data, data]):
+    made = BrokerConnection.connection_made
+
+    def come_first(self: BrokerConnection, transport: Any) -> None:
+        made(self, transport)
+        if model:
+            come(self, model)
+
+    monkeypatch.setattr(BrokerConnection, "connection_made", come_first)
+    for number in range(3):  # each time on a new connection, and the former one's queues
         before = repeated.pulls
-        compiled, python = (pulled(each["written"]) for each in twins.exchange(pieces))
+        compiled, python = (pulled(each["written"]) for each in twins.exchange([data] * 4))
         assert compiled == python
         compiled, python = twins.each(known_of)
         assert compiled == python
-        if len(pieces) == 3 + len(begins):
-            assert repeated.pulls - before >= 6
-    assert all(twins.each(lambda broker: len(broker.context.consumers.handovers.fresh)))
+        assert number or repeated.pulls - before >= 6
+    fresh = twins.each(lambda broker: len(broker.context.consumers.handovers.fresh))
+    assert fresh == ([3, 3] if model else [0, 0])
 
 
 def test_who_is_watched_is_looked_at(
