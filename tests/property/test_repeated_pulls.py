@@ -199,7 +199,8 @@ def come(connection: BrokerConnection, model: str) -> None:
         consume_from_where="CONSUME_FROM_FIRST_OFFSET", subscription_data_set=[wants],
     )  # fmt: skip
     client = Client(connection, "come", 0, 477)
-    members = connection.traffic.pulls._repeats._parts.members
+    pulls_of: Any = connection.traffic.pulls
+    members = pulls_of._repeats._parts.members
     members.register_consumer(client, data, notified=False)
 
 
