@@ -211,6 +211,19 @@ cdef extern from *:
 
     static sum_function sum_in_c = NULL;
 
+    /* isal returns with the upper halves of the wide registers in use. On some CPUs an SSE
+       instruction behind that waits 0.1 us and more, and compilers put some where they like, so
+       they are cleared at once: with it a message of 128 bytes whose key is noted takes 0.65 us,
+       without 0.95 (a Sapphire Rapids). */
+    #if defined(__GNUC__) && defined(__x86_64__)
+    static inline void clear_uppers(void) {
+        if (__builtin_cpu_supports("avx"))
+            __asm__ volatile("vzeroupper" ::: "memory");
+    }
+    #else
+    static inline void clear_uppers(void) {}
+    #endif
+
     static void find_sum(const char *module) {
         void *loaded = dlopen(module, RTLD_LAZY | RTLD_NOLOAD);  /* and it stays */
         sum_function found = loaded == NULL ? NULL : (sum_function)dlsym(loaded, "crc32_gzip_refl");
@@ -220,6 +233,7 @@ cdef extern from *:
     """
     uint32_t (*sum_in_c)(uint32_t, const unsigned char*, uint64_t) noexcept nogil
     void find_sum(const char*) noexcept nogil
+    void clear_uppers() noexcept nogil
 
 
 find_sum(isal_zlib.__file__.encode())
@@ -244,6 +258,7 @@ cdef inline uint32_t check_sum(Bytes begin, Py_ssize_t size) except? 0:
     cdef uint32_t found
     if sum_in_c != NULL:
         found = sum_in_c(0, begin, size)
+        clear_uppers()
     else:
         window.begin, window.size = begin, size
         found = isal_zlib.crc32(window)

@@ -206,10 +206,11 @@ cdef class PlainSends:
 
     cdef int look(self, Bytes key, Py_ssize_t key_bytes) except -1:
         """Read the key of a message, and have its place fetched, which may be far away."""
-        cdef unsigned char[KEY_BYTES] read
-        if not read_key(key, key_bytes, read):
-            memcpy(read, <Bytes>PyBytes_AS_STRING(digest(key[:key_bytes])), KEY_BYTES)
-        self.key.first, self.key.second = long_at(read), long_at(read + 8)
+        cdef Bytes read
+        if not read_key(key, key_bytes, &self.key):
+            digested = digest(key[:key_bytes])
+            read = <Bytes>PyBytes_AS_STRING(digested)
+            self.key.first, self.key.second = long_at(read), long_at(read + 8)
         self.key.topic = self.number
         self.seen.mark(&self.key)
         return 0

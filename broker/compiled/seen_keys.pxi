@@ -11,11 +11,23 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    static const unsigned char CAPITAL[256] = { /* one more than the digit's value, 0: none */
-        ['0'] = 1, ['1'] = 2, ['2'] = 3, ['3'] = 4, ['4'] = 5, ['5'] = 6, ['6'] = 7, ['7'] = 8,
-        ['8'] = 9, ['9'] = 10, ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15,
-        ['F'] = 16,
-    };
+    /* Eight capital hexadecimal digits in the low 32 bits; more than that for any other text. All
+       at once, in registers: bytes that are written one by one and read as words wait for each
+       other. */
+    static inline uint64_t eight_digits(const unsigned char *at) {
+        const uint64_t ones = 0x0101010101010101u;
+        uint64_t text, letters, digits;
+        memcpy(&text, at, sizeof text);
+        text = high_first_64(text);
+        letters = text >> 6 & ones;
+        digits = (text & 15 * ones) + 9 * letters;
+        if ((text & 0xF0 * ones) != (3 * ones + letters) << 4 || (digits & 16 * ones) ||
+            ((digits + 6 * ones) >> 4 & ones) != letters)
+            return ~(uint64_t)0;
+        digits = (digits | digits >> 4) & 0x00FF00FF00FF00FFu;
+        digits = (digits | digits >> 8) & 0x0000FFFF0000FFFFu;
+        return (digits | digits >> 16) & 0xFFFFFFFFu;
+    }
 
     static inline void fetch_soon(const void *at) {
     #ifdef __GNUC__
@@ -38,7 +50,7 @@ cdef extern from *:
     """
     uint64_t mixed(uint64_t, uint64_t) nogil
     void fetch_soon(const void*) nogil
-    const unsigned char* CAPITAL
+    uint64_t eight_digits(const unsigned char*) nogil
 
 cdef extern from "<stdlib.h>" nogil:
     void* realloc(void*, size_t)
@@ -76,22 +88,17 @@ cdef inline uint64_t long_at(Bytes at) noexcept nogil:
     return <uint64_t>word_at(at) << 32 | word_at(at + 4)
 
 
-cdef inline int capital_digit(unsigned char digit) noexcept nogil:
-    """Return the value of a hexadecimal digit as Java writes them, -1 for anything else."""
-    return <int>CAPITAL[digit] - 1
-
-
-cdef inline bint read_key(Bytes at, Py_ssize_t size, unsigned char* key) noexcept nogil:
+cdef inline bint read_key(Bytes at, Py_ssize_t size, SeenKey* key) noexcept nogil:
     """Read a unique key of 32 capital hexadecimal digits; False for any other text."""
-    cdef Py_ssize_t place
-    cdef int digit, bad = 0
+    cdef uint64_t one, two, three, four
     if size != KEY_DIGITS:
         return False
-    for place in range(KEY_BYTES):
-        digit = capital_digit(at[2 * place]) << 4 | capital_digit(at[2 * place + 1])
-        bad |= digit
-        key[place] = <unsigned char>digit
-    return bad >= 0
+    one, two = eight_digits(at), eight_digits(at + 8)
+    three, four = eight_digits(at + 16), eight_digits(at + 24)
+    if (one | two | three | four) >> 32:
+        return False
+    key.first, key.second = one << 32 | two, three << 32 | four
+    return True
 
 
 @cython.final

@@ -71,6 +71,25 @@ def test_the_same_is_stored_and_answered(twins: TwinBrokers, reads: list[list[Co
     assert len(set(twins.each(keys_of))) == 1
 
 
+@pytest.mark.parametrize("place", [0, 7, 8, 15, 16, 23, 24, 31])
+def test_a_key_that_is_no_number_is_told_from_those_that_are(
+    twins: TwinBrokers, place: int
+) -> None:
+    """One other character anywhere, whatever its bits; compiled code reads eight at once."""
+    others = [chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "\\\""] + ["\u00b5"]
+    key = unique_key(0xA9F)
+    keys = [key[:place] + other + key[place + 1 :] for other in others]
+    twins.each(lambda broker: watch(broker, "60"))
+    twins.exchange([encode_frame(batch([unique_key(1)]))])  # what comes first is declined
+    before = twins.compiled_frames
+    batches = [encode_frame(batch(keys[at : at + 24])) for at in range(0, len(keys), 24)]
+    twins.exchange([b"".join(batches)])
+    assert twins.compiled_frames - before == len(batches)
+    compiled, python = twins.each(keys_of)
+    assert compiled == python
+    assert len(compiled) == 1 + len(keys)
+
+
 async def exchange(broker: Broker, data: bytes, count: int) -> dict[str, Any]:
     """Give a broker a read; return what a client understands of the answers, and what is stored."""
     begin = broker.store.commit_log.position
