@@ -76,7 +76,7 @@ def test_a_key_that_is_no_number_is_told_from_those_that_are(
     twins: TwinBrokers, place: int
 ) -> None:
     """One other character anywhere, whatever its bits; compiled code reads eight at once."""
-    others = [chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "\\\""] + ["\u00b5"]
+    others = [chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in '\\"'] + ["\u00b5"]
     key = unique_key(0xA9F)
     keys = [key[:place] + other + key[place + 1 :] for other in others]
     twins.each(lambda broker: watch(broker, "60"))

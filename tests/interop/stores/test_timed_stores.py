@@ -116,6 +116,41 @@ def test_the_next_broker_delivers_what_is_left(
                 cluster.stop_broker()
 
 
+def test_what_rocketmq_put_aside_once_more_comes_once(tmp_path: Path) -> None:
+    """It is killed before it has said so: its slots still have what it has stored anew."""
+    store = tmp_path / "store"
+    settings = {
+        "timerWheelEnable": "true", "timerRollWindowSlot": "6", "timerFlushIntervalMs": "600000",
+    }  # fmt: skip
+    with (
+        RocketMQ(tmp_path / "before", store=store, settings=settings) as cluster,
+        RawClient(cluster.broker) as client,
+    ):
+        create_topic(cluster.broker, TOPIC, 1)
+        wait_for_route(cluster.namesrv, TOPIC)
+        waiting = timed(client, "long", int(time.time() * 1000) + 40_000).keys()
+        deadline = time.monotonic() + 30
+        while timers_queued(client) < 2 * COUNT:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert not read_queue(client, TOPIC, 0)
+        cluster.kill_broker()
+    with (
+        Aerobee(tmp_path / "after", store=store, settings={"timerWheelEnable": "true"}) as cluster,
+        RawClient(cluster.broker) as client,
+    ):
+        wait_for(client, set(waiting), 90)
+        time.sleep(3)  # nothing comes of a second that is over
+        assert Counter(message.body for message in read_queue(client, TOPIC, 0)) == Counter(waiting)
+
+
+def timers_queued(client: RawClient) -> int:
+    """Return how many messages the timers' queue has had: each once more for each time it rolls."""
+    answer = client.call(30, {"topic": "rmq_sys_wheel_timer", "queueId": "0"})
+    assert answer.code == 0, answer
+    return int(answer.ext["offset"])
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [("rocketmq stopped", "aerobee"), ("aerobee stopped", "rocketmq"),

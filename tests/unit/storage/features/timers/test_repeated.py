@@ -3,23 +3,42 @@
 from pathlib import Path
 
 import pytest
-from support.disks.logs import NOW_MS, bodies, send
+from support.disks.logs import NOW_MS, bodies, hosts, send
+from support.features.delays import BORN
 from support.features.timers import Timers
 
+from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.features.timers.codecs import CHECK_BYTES
 from aerobee.storage.layout import TIMER_CHECK
 
 
-def delivered_by_rocketmq(timers: Timers, body: bytes, after_ms: int) -> None:
-    """Store what RocketMQ does when a message is due: all properties, and no mark."""
+def stored_by_rocketmq(
+    timers: Timers, topic: str, body: bytes, after_ms: int, at_ms: int, **more: str
+) -> None:
+    """Store what RocketMQ does of a message that waits: all properties, and no mark."""
     out = (NOW_MS + after_ms - 1) // 1000 * 1000
     texts = {
         "UNIQ_KEY": body.decode(), "TIMER_DELAY_MS": str(after_ms), "REAL_TOPIC": "T",
         "REAL_QID": "0", "TIMER_OUT_MS": str(out), "TIMER_ENQUEUE_MS": str(NOW_MS),
-        "TIMER_DEQUEUE_MS": str(NOW_MS + after_ms + 500),
+        "TIMER_DEQUEUE_MS": str(NOW_MS + at_ms), **more,
     }  # fmt: skip
+    store_as(timers, topic, body, texts, at_ms)
+
+
+def store_as(
+    timers: Timers, topic: str, body: bytes, texts: dict[str, str], at_ms: int,
+    born_ms: int = NOW_MS - 5, born: tuple[str, int] = BORN,
+) -> None:  # fmt: skip
+    """Store a message with these properties, of this birth."""
     properties = "".join(f"{name}\x01{value}\x02" for name, value in texts.items()).encode()
-    send(timers.store, "T", body=body, properties=properties, now_ms=NOW_MS + after_ms + 500)
+    stamp, log = hosts(NOW_MS + at_ms, born), timers.store.commit_log
+    log.append(timers.store.queue(topic, 0), 0, 0, born_ms, stamp, body, properties, 0)
+    log.commit()
+
+
+def delivered_by_rocketmq(timers: Timers, body: bytes, after_ms: int, **more: str) -> None:
+    """Store what RocketMQ does when a message is due."""
+    stored_by_rocketmq(timers, "T", body, after_ms, after_ms + 500, **more)
 
 
 def had_by_another(root: Path) -> None:
@@ -54,6 +73,49 @@ async def test_what_was_delivered_without_a_mark(tmp_path: Path) -> None:
     timers.begin()
     timers.clock.advance(5000)
     assert sorted(bodies(timers.store, "T")) == sorted([*before, b"a", b"b", b"c", b"last"])
+    timers.stop()
+
+
+@pytest.mark.parametrize("rolled", [1, 2])
+async def test_what_was_put_aside_once_more_comes_once(tmp_path: Path, rolled: int) -> None:
+    """RocketMQ was killed before it said that the slot is done which the message was in."""
+    timers = Timers(tmp_path, timer_roll_window_slot=6)
+    timers.send(b"other", 40_200)
+    timers.send(b"a", 40_100)
+    timers.send(b"twice", 40_300)
+    await timers.save()
+    stored_by_rocketmq(timers, TIMER_TOPIC, b"a", 40_100, 6_500, TIMER_ROLL_TIMES="1")
+    if rolled == 2:
+        stored_by_rocketmq(timers, TIMER_TOPIC, b"a", 40_100, 12_500, TIMER_ROLL_TIMES="2")
+    stored_by_rocketmq(timers, TIMER_TOPIC, b"twice", 40_300, 6_500)  # sent so: another message
+    timers.die()
+    had_by_another(tmp_path)
+    timers.begin()
+    for _ in range(60):
+        timers.clock.advance(1000)
+    assert sorted(bodies(timers.store, "T")) == [b"a", b"other", b"twice", b"twice"]
+    timers.stop()
+
+
+@pytest.mark.parametrize("other", ["body", "born_ms", "born"])
+async def test_what_another_producer_sends_is_no_delivery(tmp_path: Path, other: str) -> None:
+    """It may send all properties of one, and the message that waits comes nevertheless."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 20_100)
+    await timers.save()
+    texts = {
+        "UNIQ_KEY": "a", "TIMER_DELAY_MS": "20100", "REAL_TOPIC": "T", "REAL_QID": "0",
+        "TIMER_OUT_MS": str(NOW_MS + 20_000), "TIMER_DEQUEUE_MS": str(NOW_MS + 20_600),
+    }  # fmt: skip
+    body = b"forged" if other == "body" else b"a"
+    born_ms = NOW_MS - 6 if other == "born_ms" else NOW_MS - 5
+    born = (BORN[0], BORN[1] + 1) if other == "born" else BORN
+    store_as(timers, "T", body, texts, 20_600, born_ms, born)
+    timers.die()
+    had_by_another(tmp_path)
+    timers.begin()
+    timers.clock.advance(30_000)
+    assert bodies(timers.store, "T") == [body, b"a"]
     timers.stop()
 
 
