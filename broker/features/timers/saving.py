@@ -16,6 +16,8 @@ from aerobee.storage.features.timers.recovery import TimerRecovery
 log = logging.getLogger(__name__)
 
 TRIM_NOTES = 30  # files of the timer log that are too old go with every so manieth note
+COMPARED_WAIT_NOTES = 60
+"""So many notes are left out while it is in memory alone what another broker has delivered."""
 
 
 class TimerFiles:
@@ -30,6 +32,7 @@ class TimerFiles:
         self._changed = asyncio.Event()
         self._notes = 0
         self._failed = False
+        self._waited = 0  # notes that were left out
         service.on_changed = self._changed.set
 
     def recover(self, now_ms: int) -> None:
@@ -54,6 +57,10 @@ class TimerFiles:
         if self._store.read_only or not self._tick.commit_log() or commit_log.losses:
             return  # what is in memory is believed no more: the next start finds out
         if not index.changed:
+            return
+        if index.compared and self._waited < COMPARED_WAIT_NOTES:
+            self._waited += 1  # the start after this one has to compare as well
+            self._changed.set()
             return
         self._notes += 1
         if self._notes % TRIM_NOTES == 0:
@@ -105,7 +112,7 @@ class TimerFiles:
         """
         index, commit_log = self._index, self._store.commit_log
         self._service.stop()
-        unflushed = commit_log.flushed_position < commit_log.committed
+        unflushed = commit_log.flushed_position < commit_log.committed or index.compared
         if not index.used or self._store.read_only or commit_log.losses or unflushed:
             index.close()
             return None

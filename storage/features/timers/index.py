@@ -93,6 +93,7 @@ class TimerIndex:
         self.waiting = 0
         self.done: set[int] = set()  # offsets that were delivered before, see `recovery`
         self.done_until_s = 0  # ... all of them out of seconds up to this one
+        self.compared = False  # ... found by more than our own marks: no note may say so
         self.check = TimerCheck()
         self.known_offset = -1  # messages before it, of seconds before the next, are done
         self.known_s = 0
@@ -183,6 +184,7 @@ class TimerIndex:
         self.read_s = self.wheel.begin_s = to_s
         if to_s > self.done_until_s:
             self.done.clear()
+            self.compared = False
         if not self.done:  # else what they say is behind the last note, and in memory alone
             committed = self._store.commit_log.committed
             self.position = committed if begun_at is None else min(begun_at, committed)

@@ -1,9 +1,15 @@
-"""Which waiting messages the log says were delivered: those that a delivered record names."""
+"""Which waiting messages the log says were delivered: those that a delivered record names.
+
+What is sent to this broker has no such mark, whatever its producer wrote. Another broker stores
+what it gets: where one has had the store, a record has to be like the message that it names.
+"""
 
 import re
 from typing import Final
 
+from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.properties import Property, find_property
+from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY, mentions
 from aerobee.storage.features.timers.codecs import PRECISION_MS
@@ -21,10 +27,13 @@ def timer_mark(offset: int) -> bytes:
     return b"%b%d\x02" % (_NEEDLE, offset)
 
 
-def delivered_between(store: MessageStore, begin: int, end: int) -> tuple[set[int], int]:
+def delivered_between(
+    store: MessageStore, begin: int, end: int, *, compared: bool = False
+) -> tuple[set[int], int]:
     """Return the offsets of the timers' queue that records between two positions deliver.
 
-    And the second in which the last of them was.
+    And the second in which the last of them was. `compared`: only by records that are like the
+    message that waits, in the way of `repeated.py`.
     """
     found: set[int] = set()
     until_ms = 0
@@ -41,6 +50,7 @@ def delivered_between(store: MessageStore, begin: int, end: int) -> tuple[set[in
                 offset is not None
                 and queue.min_offset <= offset < queue.max_offset
                 and queue.entry(offset)[0] < record.position  # else of a queue that was before
+                and (not compared or _is_alike(store, record, queue.entry(offset)[0]))
             ):
                 found.add(offset)
                 until_ms = max(until_ms, record.store_timestamp)
@@ -58,3 +68,21 @@ def _delivered(record: Scanned) -> int | None:
         return None
     own = find_property(record.properties, Property.REAL_TOPIC)
     return offset if record.topic in (own, TIMER_TOPIC) else None
+
+
+def _is_alike(store: MessageStore, scanned: Scanned, position: int) -> bool:
+    """Whether a record has key, topic, birth and body of the message that waits at a position."""
+    try:
+        delivered = decode_record(scanned.buffer, scanned.at)
+        if (data := store.record_at(position)) is None:
+            return False  # nor can it be delivered
+        waiting = decode_record(data)
+    except CorruptRecord:
+        return False
+    return _told(delivered) == _told(waiting)
+
+
+def _told(record: Record) -> tuple[object, ...]:
+    named = (Property.UNIQ_KEY, Property.REAL_TOPIC)
+    properties = tuple(find_property(record.properties, name) for name in named)
+    return *properties, record.born_timestamp, record.born_host, record.body

@@ -136,8 +136,8 @@ def test_what_rocketmq_put_aside_once_more_comes_once(tmp_path: Path) -> None:
         assert not read_queue(client, TOPIC, 0)
         cluster.kill_broker()
     with (
-        Aerobee(tmp_path / "after", store=store, settings={"timerWheelEnable": "true"}) as cluster,
-        RawClient(cluster.broker) as client,
+        Aerobee(tmp_path / "after", store=store, settings={"timerWheelEnable": "true"}) as after,
+        RawClient(after.broker) as client,
     ):
         wait_for(client, set(waiting), 90)
         time.sleep(3)  # nothing comes of a second that is over

@@ -7,6 +7,7 @@ from support.disks.logs import NOW_MS, bodies, hosts, send
 from support.features.delays import BORN
 from support.features.timers import Timers
 
+from aerobee.broker.features.timers.saving import COMPARED_WAIT_NOTES
 from aerobee.remoting.words import TIMER_TOPIC
 from aerobee.storage.features.timers.codecs import CHECK_BYTES
 from aerobee.storage.layout import TIMER_CHECK
@@ -94,6 +95,73 @@ async def test_what_was_put_aside_once_more_comes_once(tmp_path: Path, rolled: i
     for _ in range(60):
         timers.clock.advance(1000)
     assert sorted(bodies(timers.store, "T")) == [b"a", b"other", b"twice", b"twice"]
+    timers.stop()
+
+
+async def test_a_second_start_compares_as_well(tmp_path: Path) -> None:
+    """No note says that marks tell all before what RocketMQ delivered has been passed over."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 20_100)
+    timers.send(b"b", 20_200)
+    await timers.save()
+    delivered_by_rocketmq(timers, b"a", 20_100)
+    timers.die()
+    had_by_another(tmp_path)
+    timers.clock.wall_ms += 21_000
+    timers.keys = timers.keys.model_copy(update={"timer_stop_dequeue": True})
+    for end in (timers.die, timers.stop):
+        timers.begin()
+        timers.clock.advance(2000)
+        timers.send(b"more", 60_000)
+        await timers.save()
+        end()
+    timers.keys = timers.keys.model_copy(update={"timer_stop_dequeue": False})
+    timers.begin()
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"a", b"b"]
+    await timers.save()
+    timers.die()
+    timers.begin()
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"a", b"b"]
+    timers.stop()
+
+
+async def test_notes_are_written_again_after_a_while(tmp_path: Path) -> None:
+    """Though nothing is delivered: memory has an end, and so has what a start reads."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 20_100)
+    await timers.save()
+    delivered_by_rocketmq(timers, b"a", 20_100)
+    timers.die()
+    had_by_another(tmp_path)
+    timers.keys = timers.keys.model_copy(update={"timer_stop_dequeue": True})
+    timers.begin()
+    timers.send(b"b", 90_000)
+    for _ in range(COMPARED_WAIT_NOTES):
+        await timers.save()
+    assert timers.service.index.unwritten_bytes
+    await timers.save()
+    assert not timers.service.index.unwritten_bytes
+    timers.stop()
+
+
+@pytest.mark.parametrize(("of", "stays"), [("T", False), ("U", True)])
+async def test_a_mark_that_another_broker_took_of_a_producer(
+    tmp_path: Path, of: str, stays: bool
+) -> None:
+    """RocketMQ stores ours as any property: it counts for a message that it is alike alone."""
+    timers = Timers(tmp_path)
+    timers.send(b"a", 20_100, topic=of)
+    await timers.save()
+    texts = {"UNIQ_KEY": "a", "REAL_TOPIC": "T", "AEROBEE_DELAYED": "timer-0"}
+    store_as(timers, "T", b"a", texts, 20_300)
+    timers.die()
+    had_by_another(tmp_path)
+    timers.begin()
+    timers.clock.advance(30_000)
+    assert bodies(timers.store, "T") == [b"a"]
+    assert bodies(timers.store, of)[-1:] == ([b"a"] if stays or of == "T" else [])
     timers.stop()
 
 
