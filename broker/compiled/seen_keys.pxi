@@ -11,12 +11,9 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    /* Eight capital hexadecimal digits in the low 32 bits; more than that for any other text. All
-       at once, in registers: bytes that are written one by one and read as words wait for each
-       other. */
+    /* Eight capital hexadecimal digits in the low 32 bits; more than that for any other text. */
     static inline uint64_t eight_digits(const unsigned char *at) {
-        const uint64_t ones = 0x0101010101010101u;
-        uint64_t text, letters, digits;
+        uint64_t text, letters, digits, ones = 0x0101010101010101u;
         memcpy(&text, at, sizeof text);
         text = high_first_64(text);
         letters = text >> 6 & ones;
