@@ -52,7 +52,7 @@ $(BUILT): | $(PACKAGES)
 demo: $(READY) ## 100,000 messages live, then counted by Spark
 	@$(BIN)/aerobee demo $(ARGS)
 
-test: WORKERS = 4  # tests wait for processes, disks and timers as long as they compute
+test: WORKERS = 6  # tests wait for processes, disks and timers longer than they compute
 test quick demo: export PYTHONDONTWRITEBYTECODE =  # each worker and each child would compile all anew
 bench bench-clients bench-peer bench-overload bench-growth bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
 test: $(READY) ## every test that needs no other project's servers or clients

@@ -1,5 +1,6 @@
 """The default of handoverDrainMillis: for how long queues rest, and what comes twice."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,13 @@ from simulation.pauses import (
     Handlers,
     measure,
     measure_backlog,
-    share,
 )
 
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
 CHANGES = 12
-SEEDS = range(1, 7)
+SEEDS = range(1, 7) if os.environ.get("SIMULATION_SEEDS") else range(1, 3)
+OF_WORST = 5  # rests, of ninety in a run, that one move has
 
 
 @pytest.mark.parametrize(
@@ -56,12 +57,11 @@ def test_a_group_that_works_off_a_backlog_finishes_first(
 def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
     """A group whose handlers cannot end in time goes on; what was under way comes twice.
 
-    Of one run's ninety rests the share is that of the worst move, which has some five of them: so
-    several runs are taken together.
+    But for the worst move of several runs, each rest is short: of six runs in a soak, of two here.
     """
     pauses: list[float] = []
     for seed in SEEDS:
         cost = measure(handlers, LIMIT_MS, tmp_path / str(seed), seed=seed, changes=CHANGES)
         assert cost.lost == 0, f"seed {seed}"
         pauses += cost.pauses
-    assert share(sorted(pauses), 0.99) <= PAUSE_MS_MAX
+    assert sorted(pauses)[-1 - OF_WORST] <= PAUSE_MS_MAX

@@ -251,9 +251,9 @@ async def test_a_dead_broker_of_the_route_holds_up_one_request_at_most(tmp_path:
                 assert answer.body == b"re:%d" % at and monotonic() - began_s < 4
 
 
-async def test_ten_thousand_requests_wait_at_a_time(tmp_path: Path) -> None:
+async def test_thousands_of_requests_wait_at_a_time(tmp_path: Path) -> None:
     """Each has its own reply, whatever the order; nothing of them is left."""
-    count = 10_000
+    count = 4_000
     held = asyncio.Event()
     got = itertools.count(1)
 

@@ -213,7 +213,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     first=st.integers(1, 150), steps=STEPS, wanted=st.sampled_from(["few", "few other", "m2 k7"])
 )
