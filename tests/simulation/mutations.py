@@ -152,7 +152,7 @@ MUTATIONS = (
     Mutation(
         "a connection whose maker gave up is not greeted",
         _who_waits_greets,
-        89,
+        113,
         lambda plan: Trouble.HURRY in plan.troubles and not plan.disk,
         (Kind.OWNERS, Kind.TWICE, Kind.WENT_BACK, Kind.ORDER),
     ),
