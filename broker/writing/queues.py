@@ -104,7 +104,8 @@ class TopicQueues:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             stored = self._store.queue(topic, queue_id)
-            queue = self._queues[topic, queue_id] = TopicQueue(topic, queue_id, stored, self._style)
+            queue = TopicQueue(topic, queue_id, stored, self._style)
+            self._by_topic.put((topic, queue_id), queue)
         return queue
 
     def find(self, topic: str, queue_id: int) -> TopicQueue | None:

@@ -7,7 +7,7 @@ i16, the topic, id and offset; at the end the CRC-32 of all before.
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -87,11 +87,22 @@ class ProgressTable:
 
 def encode_progress(progress: Progress) -> bytes:
     """Pack it with its checksum."""
-    parts = [_HEAD.pack(MAGIC, progress.position, progress.timestamp, len(progress.queues))]
-    for (topic, queue_id), max_offset in progress.queues.items():
-        name = topic.encode()
-        parts += (_LENGTH.pack(len(name)), name, _QUEUE.pack(queue_id, max_offset))
-    data = b"".join(parts)
+    entries = [
+        encode_entry(topic, queue_id, max_offset)
+        for (topic, queue_id), max_offset in progress.queues.items()
+    ]
+    return join_entries(progress.position, progress.timestamp, entries)
+
+
+def encode_entry(topic: str, queue_id: int, max_offset: int) -> bytes:
+    """Pack what a progress says of one queue."""
+    name = topic.encode()
+    return b"".join((_LENGTH.pack(len(name)), name, _QUEUE.pack(queue_id, max_offset)))
+
+
+def join_entries(position: int, timestamp: int, entries: Collection[bytes]) -> bytes:
+    """Make a progress of packed entries."""
+    data = b"".join((_HEAD.pack(MAGIC, position, timestamp, len(entries)), *entries))
     return data + _CRC.pack(zlib.crc32(data))
 
 

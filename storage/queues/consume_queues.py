@@ -198,13 +198,14 @@ class ConsumeQueues:
         """Return a queue, made on first use; nothing is written for it yet."""
         queue = self.table.get((topic, queue_id))
         if queue is None:
-            queue = self.table[topic, queue_id] = ConsumeQueue(
+            queue = ConsumeQueue(
                 self._access,
                 self._directory(topic, queue_id),
                 topic,
                 queue_id,
                 self.deleted.before(topic),
             )
+            self._by_topic.put((topic, queue_id), queue)
             queue.batched = topic in self._batch_topics
         return queue
 

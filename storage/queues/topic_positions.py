@@ -8,9 +8,9 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import put_file
 from aerobee.storage.proofs.progress import (
     PROGRESS_BYTES_MAX,
-    Progress,
     decode_progress,
-    encode_progress,
+    encode_entry,
+    join_entries,
 )
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ class TopicPositions:
         self._files = files
         self._path = path
         self._positions: dict[str, int] = {}
+        self._packed: dict[str, tuple[int, bytes]] = {}  # each position as it is in the file
 
     def load(self) -> None:
         """Read what the last writer left; a damaged file says nothing."""
@@ -57,10 +58,18 @@ class TopicPositions:
             self._replace(settled)
 
     def _replace(self, positions: dict[str, int]) -> None:
-        queues = {(topic, 0): position for topic, position in positions.items()}
-        put_file(self._files, self._path, encode_progress(Progress(0, 0, queues)))
-        self._positions = positions
+        packed = {topic: self._pack(topic, position) for topic, position in positions.items()}
+        entries = [entry for _, entry in packed.values()]
+        put_file(self._files, self._path, join_entries(0, 0, entries))
+        self._positions, self._packed = positions, packed
         try:
             self._files.sync_directory(self._path.parent)
         except OSError as error:  # it is there for all but a loss of power
             log.error("note_not_synced path=%s error=%s", self._path, error)
+
+    def _pack(self, topic: str, position: int) -> tuple[int, bytes]:
+        """Pack a position, unless it is as it was: ten thousand are, when one more is added."""
+        known = self._packed.get(topic)
+        if known is not None and known[0] == position:
+            return known
+        return position, encode_entry(topic, 0, position)

@@ -8,7 +8,7 @@ from aerobee.storage.grouped_keys import GroupedKeys
 Key = tuple[str, int]
 
 KEYS = st.tuples(st.sampled_from("abc"), st.integers(0, 3))
-STEPS = st.lists(st.tuples(st.sampled_from(("add", "remove", "ask")), KEYS), max_size=60)
+STEPS = st.lists(st.tuples(st.sampled_from(("add", "put", "remove", "ask")), KEYS), max_size=60)
 
 
 class Watched(dict[Key, None]):
@@ -30,6 +30,9 @@ def test_they_are_always_those_of_the_dictionary(steps: list[tuple[str, Key]]) -
     for step, key in steps:
         if step == "add":
             table.setdefault(key)
+        elif step == "put":
+            if key not in table:
+                grouped.put(key, None)
         elif step == "remove":
             grouped.remove(key)
             assert key not in table
