@@ -15,9 +15,9 @@ class GroupedKeys(Generic[K]):
 
     What one part has costs what it has, not what all have: so one topic of ten thousand can go. Any
     code may add to the table, compiled code too, for a dictionary keeps its order and what is new
-    is looked at when somebody asks; before the first question nothing is kept. A question after many
-    additions holds a loop: who can says `put` of each, a fraction of a microsecond. Keys are
-    removed by `remove` alone.
+    is looked at when somebody asks; before the first question nothing is kept. A question after
+    many additions holds a loop: who can, puts each by `put`, in a fraction of a microsecond. Keys
+    are removed by `remove` alone.
     """
 
     def __init__(self, table: dict[K, Any], *parts: Part) -> None:

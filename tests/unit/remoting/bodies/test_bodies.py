@@ -23,6 +23,7 @@ from aerobee.remoting.bodies import (
     SubscriptionData,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicList,
     TopicRouteData,
     TopicStatsTable,
     decode_body,
@@ -191,8 +192,8 @@ def test_a_long_strict_body_does_not_pass_through_python(monkeypatch: pytest.Mon
                 BrokerData(cluster="c", broker_name="b", broker_addrs={0: "h:1"}, zone_name="z")
             ],
             order_topic_conf="b:4",
-            topic_queue_mapping_by_broker={},
         ),
+        TopicList(topic_list=names),
     ):
         text = encode_body(body)
         assert not one_by_one
@@ -200,4 +201,5 @@ def test_a_long_strict_body_does_not_pass_through_python(monkeypatch: pytest.Mon
     assert encode_body(GroupList(group_list=["null", "a"])) == b'{"groupList":["null","a"]}'
     left_out = KVTable(table=cast(dict[str, str], {"kept": None}))
     assert encode_body(left_out) == b'{"table":{"kept":null}}'
-    assert len(one_by_one) == 2
+    assert encode_body(TopicList(topic_list=["null"])) == b'{"topicList":["null"]}'
+    assert len(one_by_one) == 3

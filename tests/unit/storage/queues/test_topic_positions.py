@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from aerobee.storage.disk.files import Files
+from aerobee.storage.proofs.progress import encode_entry
 from aerobee.storage.queues import topic_positions
 from aerobee.storage.queues.topic_positions import TopicPositions
 
@@ -14,7 +15,7 @@ def test_one_more_of_many_packs_itself_alone(
 ) -> None:
     """And the file says of all what it said; what the log has no more goes, and may come again."""
     packed: list[str] = []
-    pack = topic_positions.encode_entry
+    pack = encode_entry
 
     def noted(topic: str, queue_id: int, max_offset: int) -> bytes:
         packed.append(topic)
