@@ -209,8 +209,16 @@ SERVERS: Final = {
 }
 
 
+def keeper(server: type[Target]) -> Client:
+    """Return the client that makes and fills a server's topics, measured itself or not."""
+    return next(client for client in CLIENTS if client.server is server)
+
+
 def unobtainable(client: Client) -> str | None:
     """Install what a client needs; return why it cannot be had, None where it can."""
+    first = keeper(client.server)
+    if first is not client and (why := unobtainable(first)) is not None:
+        return f"{first.name}, which makes its topics, cannot be had: {why}"
     try:
         client.program.paths()
         client.program.command()

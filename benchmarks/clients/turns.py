@@ -13,7 +13,7 @@ from support.interop.processes import ServerFailed
 from benchmarks.clients import servers
 from benchmarks.clients.figures import Measured, Report
 from benchmarks.clients.program import Answered, ClientProgram, Order
-from benchmarks.clients.table import CLIENTS, SERVERS, Client, Load
+from benchmarks.clients.table import SERVERS, Client, Load, keeper
 from benchmarks.generator import LoadFailed
 from benchmarks.reports.memory import WarmMemory
 from benchmarks.reports.rounds import WARM_WINDOWS, is_flat
@@ -27,6 +27,7 @@ POOL_BYTES: Final = 0x10000 + 1024
 NUMBERS_EACH: Final = 1 << 26  # kept for one order, more than it can send
 WINDOWS_MAX: Final = 6
 WINDOWS_JVM_MAX: Final = 12
+WARM_SHARE: Final = 2 / 3  # of the seconds of a run, for windows before it
 ATTEMPTS: Final = 2  # of one run
 FEW_MESSAGES: Final = 1_000
 QUICK_SHARE: Final = 10
@@ -43,7 +44,7 @@ class Plan:
     rounds: int
     seconds: float  # of a run that sends
     clients: Sequence[Client]
-    warm_bytes: int = 0  # given up while who sends is measured
+    warm_bytes: int = 0  # given up in each round of a load that sends
     is_quick: bool = False
 
     def messages(self, load: Load, client: Client) -> int:
@@ -87,11 +88,13 @@ class Field:
         if client.name in self.programs:
             self.programs.pop(client.name).stop()
 
-    def order(self, client: Client, way: str, topic: str, count: int) -> Answered:
+    def order(
+        self, client: Client, way: str, topic: str, count: int, seconds: float = 0.0
+    ) -> Answered:
         """Let a client do something; its server has to be awake."""
         self.orders += 1
         group, first = f"group-{self.orders}", self.orders * NUMBERS_EACH
-        order = Order(way, topic, group, self.plan.seconds, count, first)
+        order = Order(way, topic, group, seconds, count, first)
         return self.program(client).obey(order, self.targets[client.server].sample)
 
     def fill(self, client: Client, count: int) -> str:
@@ -99,9 +102,9 @@ class Field:
         if (client.server, count) not in self.filled:
             self.orders += 1
             target, topic = self.targets[client.server], f"filled-{count}-{self.orders}"
-            filling = _first_of(client.server, self.plan.clients)
+            filling = keeper(client.server)
             self.prepare(client, topic)
-            order = Order("send", topic, "filling", self.plan.seconds, count, 0)
+            order = Order("send", topic, "filling", 0.0, count, 0)
             answer = self.program(filling).obey(order, target.sample)
             if isinstance(target, BrokerTarget):
                 servers.expect_stored(target, topic, answer.acked, answer.acked)
@@ -114,19 +117,13 @@ class Field:
         if isinstance(target, BrokerTarget):
             servers.prepare(target, topic)
         else:
-            self.order(_first_of(client.server, self.plan.clients), "prepare", topic, 0)
+            self.order(keeper(client.server), "prepare", topic, 0)
 
     def _pool(self) -> Path:
         pool = self.plan.directory / "pool"
         if not pool.exists():
             pool.write_bytes(bytes(random.Random(POOL_BYTES).choices(range(1, 256), k=POOL_BYTES)))
         return pool
-
-
-def _first_of(server: type[Target], clients: Sequence[Client]) -> Client:
-    """Return the client that makes and fills a server's topics, measured itself or not."""
-    own = [each for each in CLIENTS if each.server is server]
-    return next((each for each in clients if each is own[0]), own[0])
 
 
 @contextmanager
@@ -187,12 +184,17 @@ def measure_load(here: Field, load: Load, report: Report, note: Note) -> None:
             note(f"{load.title}: {client.name}, {number + 1} of {here.plan.rounds}")
             with _awake(here, client):
                 try:
-                    measured = _attempt(here, load, client)
+                    with WarmMemory(_warm_bytes(here.plan, load)).flowing():
+                        measured = _attempt(here, load, client, here.plan.seconds)
                 except (LoadFailed, ServerFailed) as error:
                     _out(here, load, client, report, error)
                     taking_part.remove(client)
                     continue
             report.cells.setdefault(load.name, {}).setdefault(client.name, []).append(measured)
+
+
+def _warm_bytes(plan: Plan, load: Load) -> int:
+    return plan.warm_bytes if load.sends and load.figure == "per_second" else 0
 
 
 @contextmanager
@@ -216,24 +218,24 @@ def _warm_up(here: Field, load: Load, client: Client, report: Report) -> None:
     windows = report.warmups.setdefault((load.name, client.name), [])
     is_warm = False
     while len(windows) < here.plan.windows_max(client) and not is_warm:
-        windows.append(_attempt(here, load, client))
+        windows.append(_attempt(here, load, client, WARM_SHARE * here.plan.seconds))
         is_warm = is_flat([each.cpu_us for each in windows])
         if client.server.warms_up:
             is_warm &= is_flat([each.server_us for each in windows])
     report.flat[load.name, client.name] = is_warm
 
 
-def _attempt(here: Field, load: Load, client: Client) -> Measured:
+def _attempt(here: Field, load: Load, client: Client, seconds: float) -> Measured:
     """Run once, and once more in a process of its own where that fails."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _run(here, load, client)
+            return _run(here, load, client, seconds)
         except LoadFailed:
             here.end(client)
-    return _run(here, load, client)
+    return _run(here, load, client, seconds)
 
 
-def _run(here: Field, load: Load, client: Client) -> Measured:
+def _run(here: Field, load: Load, client: Client, seconds: float) -> Measured:
     count = here.plan.messages(load, client)
     target = here.targets[client.server]
     if count:
@@ -248,8 +250,7 @@ def _run(here: Field, load: Load, client: Client) -> Measured:
             topic += f"-{here.orders}"  # its consumer reads from the begin
         here.prepare(client, topic)
         before = servers.stored(target, topic) if isinstance(target, BrokerTarget) else 0
-        with WarmMemory(here.plan.warm_bytes if load.figure == "per_second" else 0).flowing():
-            answer = here.order(client, load.name, topic, 0)
+        answer = here.order(client, load.name, topic, 0, seconds)
         if isinstance(target, BrokerTarget):
             most = before + answer.acked_most
             servers.expect_stored(target, topic, before + answer.acked, most)

@@ -8,13 +8,15 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.clients import table
 from benchmarks.clients.figures import Measured, Report, missed, verdicts
 from benchmarks.clients.program import Order as Given
 from benchmarks.clients.programs import meter
 from benchmarks.clients.report import columns, document, draw, rows, write
-from benchmarks.clients.table import CLIENTS, CONFLUENT, LOADS, OURS, RIVALS
+from benchmarks.clients.table import CLIENTS, CONFLUENT, LOADS, OURS, RIVALS, unobtainable
 from benchmarks.clients.turns import Plan, warm_lines
 from benchmarks.generator import Sample
+from benchmarks.targets import compiling
 from benchmarks.targets.target import Cpus
 
 MACHINE = {"cpu": "AMD EPYC", "cpus": 2}
@@ -101,6 +103,23 @@ def test_each_client_does_what_the_table_says_of_it() -> None:
     assert all(client.settings.keys() <= names for client in CLIENTS)
     assert len({client.slug for client in CLIENTS}) == len(CLIENTS)
     assert tuple(client.name for client in CLIENTS[2:]) == RIVALS
+
+
+def test_who_cannot_be_had_says_why_and_so_does_who_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """aiokafka's topics are made by confluent-kafka's program."""
+
+    def refused(name: str, pinned: object) -> Path:
+        raise compiling.BuildFailed(f"no {name} today")
+
+    monkeypatch.setattr(table.compiling, "python_packages", refused)
+    clients = {each.name: each for each in CLIENTS}
+    assert unobtainable(clients[CONFLUENT]) == "no kafka_confluent today"
+    assert unobtainable(clients["aiokafka"]) == (
+        "confluent-kafka, which makes its topics, cannot be had: no kafka_confluent today"
+    )
+    assert unobtainable(clients[OURS]) is None
 
 
 def test_slow_clients_consume_fewer_messages(tmp_path: Path) -> None:
