@@ -42,6 +42,8 @@ class _PatientAerobee(PlacedAerobee):
 
 
 class _PatientRocketMQ(PlacedRocketMQ):
+    start_seconds_max = 180.0  # of a JVM on a busy machine
+
     def namesrv_command(self, config: Path) -> list[str]:
         _append(config, PATIENT)
         return super().namesrv_command(config)
@@ -79,8 +81,11 @@ def address(target: Target) -> str:
 
 def prepare(target: BrokerTarget, topic: str) -> None:
     """Make a topic, unless it is there."""
-    create_topic(target.cluster.broker, topic, QUEUES)
-    wait_for_route(target.cluster.namesrv, topic)
+    try:
+        create_topic(target.cluster.broker, topic, QUEUES)
+        wait_for_route(target.cluster.namesrv, topic)
+    except (AssertionError, OSError) as error:
+        raise ServerFailed(f"{target.name} does not make {topic}: {error!r}") from error
 
 
 def stored(target: BrokerTarget, topic: str) -> int:

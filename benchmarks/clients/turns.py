@@ -144,13 +144,13 @@ def running(plan: Plan, report: Report, note: Note) -> Iterator[Field]:
             try:
                 target.start()
             except ServerFailed as error:
+                report.failures.append(f"{SERVERS[kind]}: {error}")
                 for client in plan.clients:
                     if client.server is kind:
-                        report.missing[client.name] = str(error)[-500:]
+                        report.missing[client.name] = "its server does not start"
                 continue
             report.versions[SERVERS[kind]] = target.version()
             target.pause()
-            stack.callback(target.resume)
             here.targets[kind] = target
         try:
             yield here
@@ -172,24 +172,23 @@ def measure_load(here: Field, load: Load, report: Report, note: Note) -> None:
     once = load.name == "ahead"
     for client in list(taking_part):
         note(f"{load.title}: {client.name} warms up")
-        with _awake(here, client):
-            try:
+        try:
+            with _awake(here, client):
                 if not once:
                     _warm_up(here, load, client, report)
-            except (LoadFailed, ServerFailed) as error:
-                _out(here, load, client, report, error)
-                taking_part.remove(client)
+        except (LoadFailed, ServerFailed, OSError) as error:
+            _out(here, load, client, report, error)
+            taking_part.remove(client)
     for number in range(1 if once else here.plan.rounds):
         for client in list(taking_part):
             note(f"{load.title}: {client.name}, {number + 1} of {here.plan.rounds}")
-            with _awake(here, client):
-                try:
-                    with WarmMemory(_warm_bytes(here.plan, load)).flowing():
-                        measured = _attempt(here, load, client, here.plan.seconds)
-                except (LoadFailed, ServerFailed) as error:
-                    _out(here, load, client, report, error)
-                    taking_part.remove(client)
-                    continue
+            try:
+                with _awake(here, client), WarmMemory(_warm_bytes(here.plan, load)).flowing():
+                    measured = _attempt(here, load, client, here.plan.seconds)
+            except (LoadFailed, ServerFailed, OSError) as error:
+                _out(here, load, client, report, error)
+                taking_part.remove(client)
+                continue
             report.cells.setdefault(load.name, {}).setdefault(client.name, []).append(measured)
 
 

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.clients import table
 from benchmarks.clients.figures import Measured, Report, missed, verdicts
 from benchmarks.clients.program import Order as Given
 from benchmarks.clients.programs import meter
@@ -113,7 +112,7 @@ def test_who_cannot_be_had_says_why_and_so_does_who_needs_it(
     def refused(name: str, pinned: object) -> Path:
         raise compiling.BuildFailed(f"no {name} today")
 
-    monkeypatch.setattr(table.compiling, "python_packages", refused)
+    monkeypatch.setattr(compiling, "python_packages", refused)
     clients = {each.name: each for each in CLIENTS}
     assert unobtainable(clients[CONFLUENT]) == "no kafka_confluent today"
     assert unobtainable(clients["aiokafka"]) == (
