@@ -2,8 +2,8 @@
 #
 # A producer's next header differs from its last one in the topic, the numbers `e` to `h`, the
 # properties that follow them as `i`, and the opaque. Reading goes by bytes alone, so where the
-# stretches before, between and behind these are the same bytes, they mean the same, and are not read
-# again.
+# stretches before, between and behind these are the same bytes, they mean the same, and are not
+# read again.
 
 cdef struct Before:  # a header that was read, NULL where it has not the usual order
     Bytes begin

@@ -87,7 +87,9 @@ class BrokerConnection(Connection):
             given = len(data)
             data = self._refuse_late(data, began_s, replies)
         try:
-            rest, what = self._serve(data, acks, replies)
+            at = self._first_part(data, acks) if self.traffic.tick.lone is self else 0
+            gone = at and self.closed  # by the first answers
+            rest, what = ALL_SERVED if gone else self._serve(data, at, acks, replies)
         finally:  # what was appended before an error is to be committed
             if acks:
                 self.traffic.tick.acknowledge(self, acks, began_s)
@@ -108,18 +110,13 @@ class BrokerConnection(Connection):
         self.overdue = False
         return not self.closed and bool(self.reading.backlog)
 
-    def _serve(self, data: bytes, acks: list[bytes], replies: Frames) -> Served:
+    def _serve(self, data: bytes, at: int, acks: list[bytes], replies: Frames) -> Served:
         """Serve frame after frame, as long as there is a turn for them and room in the log."""
         sends = self.traffic.sends
         send, serve_run = sends.send, sends.serve_run
         stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
         end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
-        at, turns, run = 0, self.limits.frames_per_turn_max, 0
-        if self.traffic.tick.lone is self and end_of_data >= PART_BYTES_MIN and turns > PART_FRAMES:
-            at, run = self._first_part(data, stamp, acks)
-            if at == end_of_data or self.closed:
-                return ALL_SERVED
-            turns, run = turns - run, 0
+        turns, run = self.limits.frames_per_turn_max - (PART_FRAMES if at else 0), 0
         while turns:
             if self.transacts:  # and so may the next one
                 at, run = self._half_run(data, at, turns, stamp, acks)
@@ -174,22 +171,25 @@ class BrokerConnection(Connection):
                 break
         return data[at:], Rest.LATER
 
-    def _first_part(self, data: bytes, stamp: bytes, acks: list[bytes]) -> tuple[int, int]:
-        """Serve the first sends of a read; return where they end and how many.
+    def _first_part(self, data: bytes, acks: list[bytes]) -> int:
+        """Serve the first sends of a lone sender's read; return where they end.
 
-        Where much is left they are answered: a sender that waits for all of its answers would stand
-        still while all is served, and the broker while it sends again. So both are at work.
+        Where much is left they are answered: it would stand still while all is served, and the
+        broker while it sends again. So both are at work.
         """
-        serve_run, tick = self.traffic.sends.serve_run, self.traffic.tick
+        serve_run, tick, limits = self.traffic.sends.serve_run, self.traffic.tick, self.limits
+        if len(data) < PART_BYTES_MIN or limits.frames_per_turn_max <= PART_FRAMES:
+            return 0
         if serve_run is None or self.transacts:
-            return 0, 0
-        limits, stamp_flag = self.limits, self.stamp.sys_flag
-        at, run = serve_run(data, 0, PART_FRAMES, limits.frame_bytes_max, stamp, stamp_flag, acks)
+            return 0
+        stamp, stamp_flag = self.stamp.at(self.traffic.now_ms()), self.stamp.sys_flag
+        frame_bytes_max = limits.frame_bytes_max
+        at, run = serve_run(data, 0, PART_FRAMES, frame_bytes_max, stamp, stamp_flag, acks)
         if run == PART_FRAMES and len(data) - at > at // 2:
             tick.acknowledge(self, acks.copy())
             acks.clear()
             tick.commit()
-        return at, run
+        return at
 
     def _note_incomplete(self) -> None:
         """Note that a read has brought nothing to serve, so that it is not taken for what waits."""
