@@ -210,6 +210,52 @@ def test_turns_end_alike(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pair.compiled_frames == 8 * 9
 
 
+def test_topics_in_any_order_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than a run remembers, names that begin or end alike, and unknown ones."""
+    names = ("A", "AA", "AB", "BA", *(f"name{number}" for number in range(40)))
+    monkeypatch.setattr("support.servers.twin_brokers.TOPICS", names)
+    unknown = ("B", "name", "name400", "xname1", "A\x01", "")
+    frames = {
+        name: frame(compact(header({**USUAL, "b": name, "e": "0"})), b"body")
+        for name in (*names, *unknown)
+    }
+    drawn = random.Random(7)
+    with TwinBrokers(monkeypatch) as pair:
+        for _ in range(20):
+            data = b"".join(frames[name] for name in drawn.choices(names, k=100))
+            assert served(pair, data) == 100
+            some = drawn.choices((*names, *unknown), k=30)
+            compiled, python = pair.exchange([b"".join(frames[name] for name in some)])
+            assert compiled == python
+
+
+def test_a_lone_senders_reads_are_told_alike(twins: TwinBrokers) -> None:
+    """Whatever stands behind those that are answered before the others are served.
+
+    Some answers overtake others; and where what is no frame cuts the connection off, the first
+    ones have left already.
+    """
+    send, pull = with_value(b"v"), encode_frame(pull_command(2))
+    unusual = frame(compact(header({**USUAL, "f": "9"})), b"body")
+    for middle, is_cut in ((b"", False), (pull, False), (unusual, False), (b"\xff" * 8, True)):
+        for first in (31, 32, 33, 80):
+            reads = [send * 2, send * 2, send * first + middle + send * 40, send * 100]
+            compiled, python = twins.exchange(reads)
+            answers = sorted(frames_of(compiled.pop("written")))
+            others = sorted(frames_of(python.pop("written")))
+            assert compiled == python
+            assert len(answers) == len(others) + 32 if is_cut and first > 31 else answers == others
+
+
+def frames_of(data: bytes) -> Iterator[bytes]:
+    """Yield each frame of what was written, as it is."""
+    at = 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield data[at:end]
+        at = end
+
+
 def with_value(value: bytes) -> bytes:
     """Return a send with a property of these bytes."""
     text = compact(header({**USUAL, "i": "UNIQ_KEY\x01A1\x02name\x01VALUE"}))
