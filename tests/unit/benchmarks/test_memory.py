@@ -41,7 +41,7 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_fastest_server_has_enough_but_not_the_whole_machine() -> None:
     """By the time of a round, and at most a part of what there is."""
-    assert memory.needed_bytes(0.5) == 300 * MIB
+    assert memory.needed_bytes(0.5) == 600 * MIB
     total = memory.known_bytes("MemTotal")
     assert total > 0
     assert total * 0.24 < memory.needed_bytes(10_000) <= total * 0.25
