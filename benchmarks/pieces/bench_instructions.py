@@ -33,6 +33,7 @@ from benchmarks.targets.compiling import PROJECT, ToolMissing, tool
 
 COMPILED = "compiled"
 LIGHT: Final = {"enable_lmq": True, "enable_multi_dispatch": True}
+UNINDEXED: Final = {"message_index_enable": False}
 STORED: Final = 64  # before the first read, in each of the queues
 
 
@@ -65,6 +66,12 @@ def spread(frames: int, body_bytes: int, topics: int) -> Reads:
     return Reads(data, frames, topics=topics)
 
 
+def batches() -> Reads:
+    """Return reads of four batches of 32."""
+    data = b"".join(batch_frame(number, 1024, 32) for number in range(4))
+    return Reads(data, 128, many=150)
+
+
 def light(frames: int, queues: int) -> Reads:
     """Return reads of sends for so many light queues, to a broker that has them."""
     names = ",".join(f"%LMQ%{number}" for number in range(queues))
@@ -93,9 +100,10 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     "light-64x0": lambda: light(64, 0),
     "light-64x1": lambda: light(64, 1),
     "light-64x8": lambda: light(64, 8),
-    "batch-4x32x1KiB": lambda: Reads(
-        b"".join(batch_frame(number, 1024, 32) for number in range(4)), 128, many=150
-    ),
+    "batch-4x32x1KiB": lambda: batches(),
+    "unindexed-64x1KiB": lambda: sends(64, 1024)._replace(settings=UNINDEXED),
+    "unindexed-64x128B": lambda: sends(64, 128)._replace(settings=UNINDEXED),
+    "unindexed-batch-4x32x1KiB": lambda: batches()._replace(settings=UNINDEXED),
     "once-64x1KiB": lambda: sends(64, 1024)._replace(once=True),
     "once-1x1KiB": lambda: sends(1, 1024)._replace(many=2050, once=True),
     "once-batch-4x32x1KiB": lambda: Reads(
@@ -107,7 +115,8 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     "transact-64x1KiB": lambda: transactions(64, 1024),
     "transact-8x1KiB": lambda: transactions(8, 1024)._replace(many=1050),
 }
-"""How many frames come in one read, and what they are; `light-64xN`: for N light queues."""
+"""How many frames come in one read, and what they are; `light-64xN`: for N light queues;
+`unindexed`: without the index of keys."""
 
 
 def stored_by(connection: OfflineConnection, case: Reads) -> int:

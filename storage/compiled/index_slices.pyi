@@ -11,6 +11,21 @@ MORE: int
 FULL: int
 OTHER: int
 
+class KeyRuns:
+    """Hashes of the keys of records, in runs that wait for the index; a buffer of those."""
+
+    waiting_bytes: int
+    bytes_max: int
+    left_out: int
+    def __init__(self, bytes_max: int) -> None: ...
+    def note(self, records: bytes, position: int) -> None:
+        """Hash the keys of whole records that the log has taken in at a position."""
+
+    def take(self, count: int) -> None:
+        """Forget the first `count` bytes of what waits, which are whole runs."""
+
+    def __len__(self) -> int: ...
+
 def index_records(
     data: Bytes,
     at: int,
@@ -37,6 +52,20 @@ def index_log(
     state: Ints,
 ) -> tuple[int, int, int]:
     """Add the keys of the records of a log file; return where it ended, keys done, and why."""
+
+def index_runs(
+    runs: Bytes,
+    at: int,
+    until: int,
+    position: int,
+    keys_done: int,
+    log_end: int,
+    slots: Bytes,
+    dirty: Bytes,
+    entries: Bytes,
+    state: Ints,
+) -> tuple[int, int, int, int]:
+    """Add the keys of runs; return where it ended in them and in the log, keys done, and why."""
 
 def link_entries(
     data: bytes, number: int, log_end: int, position: int, slots: Bytes

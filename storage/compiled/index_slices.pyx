@@ -7,8 +7,12 @@ The bytes may say anything: no length in them is used before it was compared wit
 and of an entry no number leads anywhere before it was compared with what there is.
 """
 
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memset
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp, memcpy
 from posix.unistd cimport pread
 
 cdef extern from *:
@@ -54,6 +58,11 @@ cpdef enum:  # why `index_records` took no more
     FULL = 1  # the file has no room for the next key
     OTHER = 2  # what stands there is no whole record
 
+cdef enum:
+    WHOLE = 3  # a record
+    RUNS_BYTES_KEPT = 1 << 16  # of memory, while no runs wait
+    KEYS_BYTES_MAX = 512  # of the KEYS of a record in a run
+
 cdef enum:  # places in `state`
     BEGIN_MS = 0
     END_MS = 1
@@ -65,20 +74,17 @@ cdef enum:  # places in `state`
     STATE_NUMBERS = 7
 
 cdef enum:
-    NAME_END = 1
-    PIECE_END = 2
-    SHORT_NAME = 4  # of KEYS and TAGS
-    LONG_NAME = 8  # of UNIQ_KEY
-    KEY_SEPARATOR = 32
     ROLLED_BACK = 12  # of the sys flag
     SLOT_BYTES = 4
     SLOT_PAGE_SHIFT = 10  # slots of a page of 4 KiB
     GROUP_KEYS = 64  # so many slots come from memory at a time
-    KEYS_MAX = 1 << 14  # of a record, of whose properties 32,767 bytes are keys and spaces
 
 
 include "texts.pxi"
+include "hashes.pxi"
 include "keys.pxi"
+include "runs.pxi"
+include "key_runs.pxi"
 
 
 cdef Table table_of(
@@ -155,6 +161,33 @@ def index_log(
             if at == 0:
                 break
     return position, done, why
+
+
+def index_runs(
+    const uint8_t[::1] runs,
+    Py_ssize_t at,
+    Py_ssize_t until,
+    int64_t position,
+    int64_t keys_done,
+    int64_t log_end,
+    uint8_t[::1] slots,
+    uint8_t[::1] dirty,
+    uint8_t[::1] entries,
+    int64_t[::1] state,
+):
+    """Add the keys of runs from `at` on that begin before `until`; see features/index/slices.py.
+
+    Returns where the first run is that is not wholly taken, the position behind what was, keys done
+    there, and why. Keeps the interpreter's lock, for who calls it has little time for others.
+    """
+    cdef Table table = table_of(slots, dirty, entries, state)
+    cdef int64_t done = keys_done
+    cdef int why
+    assert 0 <= at and until <= runs.shape[0], "within what there is"
+    if at >= until:
+        return at, position, done, MORE
+    why = take_runs(&table, &runs[0], &at, until, runs.shape[0], &position, &done, log_end)
+    return at, position, done, why
 
 
 def link_entries(

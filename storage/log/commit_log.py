@@ -91,6 +91,7 @@ class CommitLog:
         self.damage: DamageTable | None = None  # None for a log that is whole
         self.losses = 0  # failed commits: what was appended before each of them is in no file
         self.note: Callable[[int], None] = lambda position: None  # called after every commit
+        self.on_packed: Callable[[bytes, int], object] | None = None  # hears of packed records
         self.on_lost: Callable[[int], None] = lambda position: None  # what lies behind is no more
         allocator.on_progress = self._set_limit
 
@@ -158,8 +159,7 @@ class CommitLog:
         `hosts` is the packed born host, store timestamp (ms), store host, reconsume times and
         prepared transaction offset; the IPv6 bits of `sys_flag` must fit it. The queue offset given
         is `queue.max_offset - 1` afterwards. Errors: LogBusy, LogFull, LogUnavailable,
-        MessageTooLarge; then nothing has changed. Source: CommitLog.asyncPutMessage,
-        MessageExtEncoder.
+        MessageTooLarge; then nothing has changed. Source: CommitLog.asyncPutMessage.
         """
         offset = queue.max_offset
         if offset >= queue.limit:
@@ -206,13 +206,14 @@ class CommitLog:
         return self._limit
 
     def append_packed(self, records: bytes) -> None:
-        """Add records that are packed already, whose entries are in their queues.
+        """Add records that compiled code has packed as `append` does, their queues' entries, too.
 
-        They start at `position` and end at `limit` at most, else the log is destroyed: this is for
-        compiled code that does what `append` does.
+        They start at `position` and end at `limit` at most, else the log is destroyed.
         """
         self._parts.append(records)
         self.position += len(records)
+        if self.on_packed is not None:
+            self.on_packed(records, self.position - len(records))
 
     def require(self, count: int) -> None:
         """Raise as `append` would unless `count` bytes of records can be appended right away."""

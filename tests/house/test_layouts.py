@@ -38,6 +38,7 @@ EXCEPTIONS: Final = {
     "storage/disk/files.py": "what the kernel gives: statx",
     "storage/disk/residency.py": "what Python gives: Py_buffer",
     "spark/records/cells.py": "Arrow's views of text, which no file of ours has",
+    "storage/features/index/runs.py": "what is in memory alone, in the machine's order",
     "storage/queues/bulk_check.py": "the length before a body",
 }
 """Modules that write a layout out, and why."""

@@ -1,5 +1,6 @@
 """The compiled loops of the index do what Python does, to the byte, whatever the bytes say."""
 
+import itertools
 import tempfile
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from support.disks.indexes import properties
 from support.examples import examples
 
-from aerobee.remoting.message.record import Record, encode_record
+from aerobee.remoting.message.record import Record, decode_record, encode_record
 from aerobee.storage.features.index import slices
+from aerobee.storage.features.index.keys import index_hash, key_text, record_keys
+from aerobee.storage.features.index.runs import RUN, RUN_HASH
 
 compiled = pytest.importorskip("aerobee.storage.compiled.index_slices")
 
@@ -98,6 +101,74 @@ def test_records_give_the_same_entries(
     expected = slices.index_records(raw, 0, len(raw), 1000, keys_done, *ours.all)
     assert expected == (at, done, why)
     assert theirs.same(ours)
+
+
+def runs_of(data: bytes, base: int, cuts: list[int]) -> bytes:
+    """What who packs these records hands over of their keys, in runs of so many records."""
+    made, at = [], 0
+    for count in itertools.chain(cuts, itertools.repeat(1)):
+        hashes, begin, stamp = [], at, None
+        while count and at < len(data):
+            record = decode_record(data, at)
+            if stamp not in (None, record.store_timestamp):
+                break  # a run is of one moment
+            stamp = record.store_timestamp
+            if record.sys_flag & 12 != 12:
+                hashes += [
+                    RUN_HASH.pack(at - begin, index_hash(key_text(record.topic, key, kind)))
+                    for kind, key in record_keys(record.topic, record.properties)
+                ]
+            at, count = at + record.total_size, count - 1
+        run = RUN.pack(base + begin, base + at, stamp or 0, len(hashes))
+        made.append(run + b"".join(hashes))
+        if at >= len(data):
+            return b"".join(made)
+    raise AssertionError
+
+
+@given(
+    RECORDS, st.lists(st.integers(1, 4), max_size=6), st.integers(1, 250), st.integers(1, 250),
+    st.integers(0, 9), st.integers(0, 1 << 14), st.integers(0, 20),
+)  # fmt: skip
+@settings(deadline=None, max_examples=examples(60))
+def test_runs_give_the_entries_that_the_log_gives(
+    records: list[Record], cuts: list[int], room: int, count_max: int, keys_done: int,
+    until: int, hole: int,
+) -> None:  # fmt: skip
+    """From any record and key on, as far as there is room; and C does what Python does."""
+    data = bytes(log_of(records, 1000))
+    begins = [at for at in range(len(data)) if data[at + 28 : at + 36] == (1000 + at).to_bytes(8)]
+    position = 1000 + (begins[hole % len(begins)] if begins else 0)
+    runs = runs_of(data, 1000, cuts)
+    log, ours, theirs = (Tables(room, count_max) for _ in range(3))
+    end = 1000 + len(data)
+    given_ = (runs, 0, len(runs), position, keys_done, end)
+    found = slices.index_runs(*given_, *ours.all)
+    assert compiled.index_runs(*given_, *theirs.all) == found
+    assert theirs.same(ours)
+    at, done, why = slices.index_records(
+        data, position - 1000, len(data), 1000, keys_done, *log.all
+    )
+    assert log.same(ours)
+    if why == slices.FULL or data:
+        assert found[1:] == (1000 + at, done if why == slices.FULL else 0, why)
+    # in portions, of what is committed by and by, and from a position that no run has
+    part = min(until, len(runs))
+    for begin, log_end in ((position, 1000 + until), (999, end), (end + 1, end)):
+        ours, theirs = Tables(room, count_max), Tables(room, count_max)
+        given_ = (runs, 0, part, begin, keys_done, log_end)
+        assert compiled.index_runs(*given_, *theirs.all) == slices.index_runs(*given_, *ours.all)
+        assert theirs.same(ours)
+
+
+@given(st.binary(max_size=100), st.integers(0, 100), st.integers(0, 1 << 40))
+@settings(deadline=None, max_examples=examples(60))
+def test_what_is_no_run_is_not_read_beyond(data: bytes, until: int, position: int) -> None:
+    """A count of more than there is ends it."""
+    made = Tables(9, 9)
+    part = min(until, len(data))
+    at, *_ = compiled.index_runs(data, 0, part, position, 0, 1 << 62, *made.all)
+    assert 0 <= at <= len(data)
 
 
 @given(RECORDS, FLIPS, st.integers(0, 2000))

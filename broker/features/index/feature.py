@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
-from aerobee.broker.features.index.indexing import Indexing
+from aerobee.broker.features.index.indexing import Indexing, Left
 from aerobee.broker.features.index.questions import Questions
 from aerobee.broker.room import Sample, Work
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.query import QueryMessageRequest
 from aerobee.remoting.net.routes import Routes
+from aerobee.storage.features.index.choice import key_runs
 from aerobee.storage.features.index.files import IndexShape, WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 
@@ -20,6 +21,10 @@ FOLLOW_INTERVAL_S: Final = 0.25
 """So long at most after a message was stored its keys wait for the thread; a question wakes it."""
 FOLLOW_BYTES: Final = 4 << 20
 """Of the log: so much is handed over earlier, while the caches of the CPUs still have it."""
+TAKE_BYTES: Final = 16 << 10
+"""Of runs, some 680 messages with three keys: so many are taken as one in the loop."""
+RUNS_BYTES_MAX: Final = 8 << 20
+"""While the thread keeps the index, for a sync say, so much waits; of the rest the log is read."""
 EXPIRY_INTERVAL_S: Final = 10.0
 """How often an index hears what retention has removed from a log that does not grow."""
 
@@ -39,7 +44,13 @@ class MessageIndex(Feature):
         shape = IndexShape(settings.max_hash_slot_num, settings.max_index_num)
         self.indexer = Indexer(store.files, store.settings.root, shape)
         self.indexer.on_sealed = store.checkpoints.index_sealed
-        self.indexing = Indexing(self.indexer, self._log.snapshot(), clean=not store.aborted)
+        self.runs = None if store.read_only else key_runs(RUNS_BYTES_MAX)
+        self._log.on_packed = self.runs.note if self.runs is not None else None
+        self._take_at = TAKE_BYTES  # when so much waits; sys.maxsize while the thread is to go on
+        self._taking_soon = False
+        self.indexing = Indexing(
+            self.indexer, self._log.snapshot(), clean=not store.aborted, runs=self.runs
+        )
         self.questions = Questions(parts.live, store, parts.cold, self.indexer, self.indexing)
         self.questions.offer = self._offer
         self.answers = Routes("index")
@@ -54,13 +65,14 @@ class MessageIndex(Feature):
             return
         self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()
-        self._call_later = asyncio.get_running_loop().call_later
+        loop = asyncio.get_running_loop()
+        self._call_later, self._call_soon = loop.call_later, loop.call_soon
         self._noted, self._log.note = self._log.note, self._note
         self._settled()
 
     async def stop(self) -> None:
         """Hear no more of commits; what is left is indexed when the store closes."""
-        self._reach_at = sys.maxsize
+        self._reach_at = self._take_at = sys.maxsize
         if self._timer is not None:
             self._timer.cancel()
 
@@ -113,11 +125,34 @@ class MessageIndex(Feature):
         return {"index": index}
 
     def _offer(self) -> None:
-        self.indexing.offer(self._log.snapshot())
+        """Take what waits of runs, and hand over to the thread what only that can do."""
+        self._take_at = TAKE_BYTES
+        left = self._take()
+        if left in ("log", "nothing"):
+            self.indexing.offer(self._log.snapshot())
+        elif left == "busy" and self._timer is None:
+            self._timer = self._call_later(FOLLOW_INTERVAL_S, self._settled)
+
+    def _take(self) -> Left:
+        """Take a portion of runs, and the next one in the loop's next turn."""
+        left = self.indexing.take(self._log.committed)
+        if left == "runs" and not self._taking_soon:
+            self._taking_soon = True
+            self._call_soon(self._take_more)
+        return left
+
+    def _take_more(self) -> None:
+        self._taking_soon = False
+        self._offer()
 
     def _note(self, position: int) -> None:
         """Hear of a commit, as cheaply as each has to be heard of."""
         self._noted(position)
+        runs = self.runs
+        if runs is not None and runs.waiting_bytes >= self._take_at:
+            left = self._take()
+            if left != "nothing" and left != "runs":
+                self._take_at = sys.maxsize  # the thread is at it, or will be
         if position > self._reach_at:
             self._reached()
 

@@ -1,18 +1,25 @@
-"""The thread that indexes the log beside the loop, and what it tells of itself."""
+"""The thread that indexes the log beside the loop, what the loop takes from it, what it tells."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
 
 from aerobee.storage.features.index.choice import compiled
 from aerobee.storage.features.index.files import WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.log.snapshot import LogSnapshot
 
+if TYPE_CHECKING:
+    from aerobee.storage.compiled.index_slices import KeyRuns
+
 log = logging.getLogger(__name__)
 
+TURN_BYTES: Final = 32 << 10
+"""Of runs at a time in the loop: some 4,000 keys, less than a tenth of a millisecond."""
 SLICE_BYTES: Final = 8 << 20
 """Of the log per slice, some 10 ms: so long a look-up may wait for the thread, and a stop."""
 SLICE_BYTES_IN_PYTHON: Final = 64 << 10
@@ -25,10 +32,17 @@ RETRY_INTERVAL_S: Final = 5.0
 STOP_TIMEOUT_S: Final = 10.0
 
 
+Left = Literal["nothing", "runs", "log", "busy"]
+"""What is left to index: runs that the loop can take, or what the thread alone can do; busy: it is
+at it, for a sync say, and what is left is seen when it has done."""
+
+
 class Indexing:
     """Follows the log that it is offered, in a thread of its own; a disk's error is tried again.
 
-    `started` is the log as the start has found it, `clean` whether it was stopped cleanly.
+    What compiled sends have made of keys (`runs`) the loop takes itself, where the thread has
+    nothing to do at that moment: then nobody is woken, and the log is not read. `started` is the
+    log as the start has found it, `clean` whether it was stopped cleanly.
     """
 
     def __init__(
@@ -37,14 +51,18 @@ class Indexing:
         started: LogSnapshot,
         *,
         clean: bool,
+        runs: "KeyRuns | None" = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._indexer = indexer
         self._started = started
         self._clean = clean
+        self._runs = runs if compiled() else None
         self._clock_s = clock_s
         self._offered = started
         self._wanted = threading.Condition()
+        self._changing = threading.Lock()  # who has it changes the index
+        self._rests = False  # the thread, until it is offered something
         self._stopping = False
         self._opened = self._may_start = False
         self._synced_s = clock_s()
@@ -71,8 +89,44 @@ class Indexing:
             return
         self._thread = thread
 
+    def take(self, log_end: int) -> Left:
+        """Index a portion of what compiled sends brought, in the loop; return what is left.
+
+        `log_end` is up to where the log is committed.
+        """
+        runs = self._runs
+        if runs is None or not self._opened or self.error:
+            return "log"
+        if not runs.waiting_bytes:
+            return "nothing" if self._indexer.position >= log_end else "log"
+        if not self._changing.acquire(blocking=False):
+            return "busy"
+        try:
+            taken, goes_on = self._indexer.take(runs, log_end, TURN_BYTES)
+        except Exception as error:  # noqa: BLE001  the loop goes on without it
+            self._caught(error)
+            self._wake()
+            return "log"
+        finally:
+            self._changing.release()
+        runs.take(taken)
+        if self._rests:
+            self._wake()
+        if runs.waiting_bytes:
+            return "runs" if goes_on and taken else "log"
+        return "nothing" if self._indexer.position >= log_end else "log"
+
+    def _wake(self) -> None:
+        """Have the thread look: the disk is to take what the loop has written, or did not."""
+        with self._wanted:
+            self._rests = False
+            self._wanted.notify()
+
     def offer(self, log_now: LogSnapshot) -> None:
         """Tell up to where the log is committed; costs the loop nothing where it has not moved."""
+        if log_now.end <= self.position and log_now.begin == self._offered.begin:
+            self._offered = log_now  # by now there is nothing to do
+            return
         if log_now.end != self._offered.end or log_now.begin != self._offered.begin:
             with self._wanted:
                 self._offered = log_now
@@ -118,13 +172,20 @@ class Indexing:
                 break
             with self._wanted:
                 if not self._stopping and self._offered is log_now:
-                    self._wanted.wait(self._rest_s())
+                    self._rests = True  # before the look: the loop looks here behind a change
+                    rest_s = self._rest_s()
+                    self._rests = rest_s is None
+                    self._wanted.wait(rest_s)
                     if self.error and not self._stopping:  # offers come faster than a disk mends
                         self._wanted.wait_for(lambda: self._stopping, RETRY_INTERVAL_S)
         self._end()
 
     def _attempt(self, log_now: LogSnapshot) -> bool:
         """Do one slice; return whether there is more to do at once."""
+        with self._changing:
+            return self._try(log_now)
+
+    def _try(self, log_now: LogSnapshot) -> bool:
         try:
             if not self._opened:
                 self._indexer.open(self._started, clean=self._clean)
@@ -132,18 +193,8 @@ class Indexing:
             more = self._slice(log_now)
             self._indexer.expire(log_now.begin)
             self._sync_if_due(log_now)
-        except WrongIndexSizeError as error:
-            self._failed(str(error))
-            return False
-        except OSError as error:
-            self._failed(f"the index of keys cannot be written: {error}")
-            self._opened = False  # memory may hold what the disk never gets: begin at our note
-            self._started = log_now
-            return False
-        except Exception as error:  # the log goes on without it
-            log.exception("index_failed")
-            self._failed(f"the index of keys has failed: {error}")
-            self._opened, self._started = False, log_now
+        except Exception as error:  # noqa: BLE001  the log goes on without it
+            self._caught(error)
             return False
         if self.error is not None:
             log.info("index_goes_on position=%d", self._indexer.position)
@@ -184,6 +235,20 @@ class Indexing:
             self._failed(f"the index of keys cannot be written: {error}")
         finally:
             self._indexer.close()
+
+    def _caught(self, error: Exception) -> None:
+        """Rest, and begin at our note again: memory may hold what the disk never gets."""
+        if isinstance(error, WrongIndexSizeError):
+            self._failed(str(error))
+            return
+        if isinstance(error, OSError):
+            self._failed(f"the index of keys cannot be written: {error}")
+        else:
+            log.exception("index_failed")
+            self._failed(f"the index of keys has failed: {error}")
+        offered = self._offered  # which what the loop has taken may lie behind
+        end = max(offered.end, self._indexer.position)
+        self._opened, self._started = False, replace(offered, end=end)
 
     def _failed(self, error: str) -> None:
         if error != self.error:

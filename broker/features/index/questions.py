@@ -121,8 +121,8 @@ class Questions:
         """Wait for the index to have what was stored before the question, half a second at most."""
         self._store.commit_log.commit()
         end = self._store.commit_log.committed
-        self.offer()
         for _ in range(FRESH_TRIES):
+            self.offer()
             if self._indexing.position >= end or self._indexing.error is not None:
                 return
             await asyncio.sleep(FRESH_WAIT_S)

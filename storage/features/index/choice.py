@@ -1,8 +1,12 @@
 """Which code does the loops of the index: compiled where it was built, else Python."""
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from aerobee.storage.features.index import slices
+
+if TYPE_CHECKING:
+    from aerobee.storage.compiled.index_slices import KeyRuns
 
 
 def loops() -> ModuleType:
@@ -12,6 +16,15 @@ def loops() -> ModuleType:
     except ImportError:
         return slices
     return index_slices
+
+
+def key_runs(bytes_max: int) -> "KeyRuns | None":
+    """Return what hashes the keys of packed records; None: where Python does, the log is read."""
+    try:
+        from aerobee.storage.compiled.index_slices import KeyRuns
+    except ImportError:
+        return None
+    return KeyRuns(bytes_max)
 
 
 def compiled() -> bool:

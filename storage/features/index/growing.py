@@ -2,11 +2,12 @@
 
 import mmap
 import threading
+import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import astuple
 
@@ -33,11 +34,14 @@ from aerobee.storage.layout import INDEX_HEADER_FIELDS
 
 Taken = tuple[int, int, int]
 """Where a loop ended, how many keys of the record there are done, and why it took no more."""
+Outcome = TypeVar("Outcome")
 
 ENTRIES_AT_ONCE: Final = 1 << 16
 LINKED_AT_ONCE: Final = 1 << 16
 _PAGE_BYTES: Final = SLOT_BYTES << SLOT_PAGE_SHIFT
 _COPIED_AT_ONCE: Final = 1 << 20
+_FLUSHED_AT_ONCE: Final = 128  # pages: a thread that copies for long keeps the CPU from others
+_FLUSH_REST_S: Final = 0.0005
 _LARGE_BYTES: Final = 4 << 20
 
 
@@ -66,6 +70,11 @@ class GrowingFile:
     def header(self) -> IndexHeader:
         """What the file's head says, or will with the next `flush`."""
         return IndexHeader(*self._state[:COUNT_MAX])
+
+    @property
+    def count(self) -> int:
+        """The number of the next entry."""
+        return self._state[COUNT]
 
     @property
     def full(self) -> bool:
@@ -131,7 +140,7 @@ class GrowingFile:
         self._set_ends()
         return position
 
-    def add(self, take: Callable[[Any, Any, Any, Any], Taken]) -> Taken:
+    def add(self, take: Callable[[Any, Any, Any, Any], Outcome]) -> Outcome:
         """Have `take` add entries, given slots, dirty pages, room for entries and the state.
 
         OSError: there is no room for them in the file; then it is as it was.
@@ -160,6 +169,9 @@ class GrowingFile:
         while begin >= 0:
             end = self._dirty.find(0, begin)
             end = len(self._dirty) if end < 0 else end
+            if end - begin > _FLUSHED_AT_ONCE:
+                end = begin + _FLUSHED_AT_ONCE
+                time.sleep(_FLUSH_REST_S)
             with memoryview(self._slots) as slots:
                 data = slots[begin * _PAGE_BYTES : end * _PAGE_BYTES]
                 self._write(data, INDEX_HEADER_FIELDS.size + begin * _PAGE_BYTES)

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aerobee.storage.disk.files import Files
+from aerobee.storage.features.index import slices
+from aerobee.storage.features.index.choice import loops
 from aerobee.storage.features.index.files import (
     IndexFile,
     IndexHeader,
@@ -29,7 +31,7 @@ DAMAGED_INDEX: Final = "damaged/index"
 
 
 class Indexer:
-    """Used by one thread but for `newest_first`, which any may call.
+    """Used by one thread at a time but for `newest_first`, which any may call at any time.
 
     `position` is up to where the log is indexed, `begin` from where on without a gap.
     """
@@ -161,17 +163,36 @@ class Indexer:
         if self.position < log_now.begin:
             self.position, self._keys_done = log_now.begin, 0
         self.begin = max(self.begin, log_now.begin)
+        self._seal_if_full()
         if self.position >= log_now.end:
             return False
         growing = self._growing or self._make()
-        began, entries = self.position, growing.header.count
+        began, entries = self.position, growing.count
         self.position, self._keys_done = self._reader.take(
             log_now, began, self._keys_done, bytes_max, growing
         )
         self.position = min(self.position, log_now.end)
-        self.entries += growing.header.count - entries
+        self.entries += growing.count - entries
         self._seal_if_full()
         return True
+
+    def take(self, runs: Any, log_end: int, bytes_max: int) -> tuple[int, bool]:
+        """Index what `slices.index_runs` is given, some `bytes_max` of it; nothing is synced.
+
+        Returns how many bytes of it are done, and whether it can go on there; else the log has to
+        be read by `advance`. Raises OSError as that does.
+        """
+        growing = self._growing
+        if growing is None or growing.full:
+            return 0, False
+        entries, until = growing.count, min(len(runs), bytes_max)
+        at, self.position, self._keys_done, why = growing.add(
+            lambda *arrays: loops().index_runs(
+                runs, 0, until, self.position, self._keys_done, log_end, *arrays
+            )
+        )
+        self.entries += growing.count - entries
+        return at, why != slices.OTHER and not growing.full
 
     def sync(self) -> None:
         """Return when the disk has all of it, and our note says so; OSError: it may have less.

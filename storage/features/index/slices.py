@@ -18,6 +18,7 @@ from aerobee.remoting.message.layout import (
     RECORD_BYTES_MIN,
 )
 from aerobee.storage.features.index.keys import index_hash, key_text, record_keys
+from aerobee.storage.features.index.runs import RUN, RUN_HASH
 from aerobee.storage.layout import INDEX_ENTRY_FIELDS
 from aerobee.storage.log.scan import HEAD, store_timestamp
 
@@ -80,6 +81,50 @@ def index_records(
         keys_done = 0
         at += size
     return at, keys_done, MORE
+
+
+def index_runs(
+    runs: Any,
+    at: int,
+    until: int,
+    position: int,
+    keys_done: int,
+    log_end: int,
+    slots: Any,
+    dirty: Any,
+    entries: Any,
+    state: Any,
+) -> tuple[int, int, int, int]:
+    """Add the keys of runs from `at` on that begin before `until`, made by who packed the records.
+
+    What they are says `runs.py`. What lies before `position`, and the first `keys_done` keys there,
+    is passed over. Returns where the first run is that is not wholly taken, the position behind
+    what was, keys done there, and why.
+    MORE: the next one begins at `until`, or ends behind `log_end`; FULL as above; OTHER: between
+    `position` and the next run are records that the log alone has.
+    """
+    first = state[COUNT]
+    while at < until:
+        begin, end, stamp, count = RUN.unpack_from(runs, at)
+        if end > log_end:
+            break
+        if end > position:
+            if begin > position:
+                return at, position, keys_done, OTHER
+            before, which = -1, 0
+            for number in range(count):
+                behind, key_hash = RUN_HASH.unpack_from(
+                    runs, at + RUN.size + number * RUN_HASH.size
+                )
+                here = begin + behind
+                which, before = (which + 1 if here == before else 0), here
+                if here < position or (here == position and which < keys_done):
+                    continue
+                if not _put(key_hash, here, stamp, slots, dirty, entries, state, first):
+                    return at, here, which, FULL
+            position, keys_done = end, 0
+        at += RUN.size + count * RUN_HASH.size
+    return at, position, keys_done, MORE
 
 
 def _parts(data: Any, at: int, base: int) -> tuple[int, int, int, int, int] | None:
