@@ -1,8 +1,8 @@
 """Cost over topics of what a broker does beside messages: administrators, dashboards, scrapes."""
 
+import http.client
 import json
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -58,9 +58,9 @@ class Administration(Axis):
         values["less_ms"] = self._each(server, lambda name: self._delete(server, name), some)
         values["answer_ms"] = self._each(server, lambda _: self._answers(server), some[:TIMES])
         if isinstance(server.target, AerobeeTarget):
-            address = f"http://127.0.0.1:{server.target.http_port}/metrics"
-            self._scrape(address)  # the first one imports what makes it
-            values["scrape_ms"] = self._each(server, lambda _: self._scrape(address), some[:TIMES])
+            port = server.target.http_port
+            self._scrape(port)  # the first one imports what makes it
+            values["scrape_ms"] = self._each(server, lambda _: self._scrape(port), some[:TIMES])
         yield values | {"resting_ms": server.resting_ms()}
 
     def _each(self, server: Server, work: Callable[[str], None], names: list[str]) -> float:
@@ -79,10 +79,14 @@ class Administration(Axis):
     def _answers(self, server: Server) -> None:
         server.pipeline(server.wire.frame(code, {}) for code in _ANSWERS)
 
-    def _scrape(self, address: str) -> None:
-        with urllib.request.urlopen(address, timeout=SCRAPE_S_MAX) as reply:
-            if b"rocketmq_messages_in_total" not in reply.read():
-                raise LoadFailed(f"{address} has no metrics")
+    def _scrape(self, port: int) -> None:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=SCRAPE_S_MAX)
+        try:
+            client.request("GET", "/metrics")
+            if b"rocketmq_messages_in_total" not in client.getresponse().read():
+                raise LoadFailed(f"there are no metrics at port {port}")
+        finally:
+            client.close()
 
     def _message(self, server: Server, topic: str) -> bytes:
         fields = {
