@@ -13,9 +13,9 @@ __all__ = ["__version__"]
 def __getattr__(name: str) -> str:
     """Return the version of what is installed, looked up when somebody asks."""
     if name != "__version__":
-        from aerobee.client import __all__ as of_client
+        from importlib import import_module
 
-        if name in of_client:  # an AttributeError would be told in other words
+        if name in import_module("aerobee.client").__all__:  # Python words an AttributeError anew
             raise ImportError(f"write: from aerobee.client import {name}", name=name)
         raise AttributeError(f"module 'aerobee' has no attribute {name!r}; see aerobee.client")
     from importlib.metadata import PackageNotFoundError, version

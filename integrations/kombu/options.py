@@ -48,8 +48,9 @@ class TransportOptions:
 
 
 def _is_number(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= SECONDS_MAX  # neither nan nor inf is
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= SECONDS_MAX  # neither nan nor inf is
 
 
 CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
