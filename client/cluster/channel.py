@@ -4,7 +4,7 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from aerobee.client.cluster.found import Found, TakesFound, decode_found
+from aerobee.client.cluster.found import FoundReply, TakesFound, decode_found
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, Command
 from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
@@ -41,8 +41,8 @@ class Channel(Connection):
     """Reads the acknowledgements that one socket read brought without a Command for each.
 
     The future of a brief call gets an Ack for plain success, a Command for any other reply; who
-    takes `Found` gets it where a pull has found messages. What is anything else, or looks unusual,
-    is left to `Connection.serve`, as all that is behind it.
+    takes `FoundReply` gets it where a pull has found messages. What is anything else, or looks
+    unusual, is left to `Connection.serve`, as all that is behind it.
     """
 
     __slots__ = ("lane",)
@@ -110,7 +110,7 @@ class Channel(Connection):
             if taker is None:
                 break
             body = memoryview(data)[body_at:end]
-            taker.set_result(Found(reply.code, reply.ext_fields, body))
+            taker.set_result(FoundReply(reply.code, reply.ext_fields, body))
             at = end
         return at
 

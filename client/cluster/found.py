@@ -8,7 +8,7 @@ from aerobee.remoting.headers.pull import PullMessageReply
 from aerobee.remoting.net.calls import AwaitsReply
 
 
-class Found(NamedTuple):
+class FoundReply(NamedTuple):
     """What such a reply says; the records are a view of what was read, to be copied by who stays.
 
     `code` is as a Command has it.
@@ -20,7 +20,7 @@ class Found(NamedTuple):
 
 
 class TakesFound(AwaitsReply):
-    """Waits for the reply to a pull, and may get a `Found` in place of the Command."""
+    """Waits for the reply to a pull, and may get a `FoundReply` in place of the Command."""
 
     __slots__ = ()
 

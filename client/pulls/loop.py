@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from aerobee.client.cluster.found import Found
+from aerobee.client.cluster.found import FoundReply
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.flow_control import FlowControl
@@ -122,7 +122,7 @@ class PullLoop:
         self._take(result)
         return True
 
-    def _go_on(self, steady: SteadyPulls, reply: Command | Found) -> bool:
+    def _go_on(self, steady: SteadyPulls, reply: Command | FoundReply) -> bool:
         """See to a reply that has brought messages, and pull on, as far as nothing is to wait for.
 
         False: it is another reply, or one that a program looks at; it is seen to by `_turn`.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.decoding import Decoded, UnpackLimits, decode_pulled
-from aerobee.client.cluster.found import Found
+from aerobee.client.cluster.found import FoundReply
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
@@ -156,7 +156,7 @@ class Puller:
         self._begin_for(steady, place, connection, offset, commit_offset, at_once=at_once)
         return True
 
-    def read(self, reply: Command | Found, offset: int) -> PullResult:
+    def read(self, reply: Command | FoundReply, offset: int) -> PullResult:
         """Return what a reply to a pull from `offset` on has brought; raises what `pull` does."""
         assert self._reached is not None
         (address, asked), _ = self._reached

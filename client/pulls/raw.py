@@ -4,7 +4,7 @@ import enum
 from typing import Final, NamedTuple
 
 from aerobee.client.cluster.brokers import Brokers
-from aerobee.client.cluster.found import Found
+from aerobee.client.cluster.found import FoundReply
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.client.errors import BrokerRefused
 from aerobee.client.message import MessageQueue
@@ -50,14 +50,16 @@ class RawPull(NamedTuple):
     advised: int
 
 
-def read_reply(reply: Command | Found, address: str, asked: int) -> RawPull:
+def read_reply(reply: Command | FoundReply, address: str, asked: int) -> RawPull:
     """Read what the broker there answered; raises BrokerRefused for what is no outcome."""
     status = _STATUS_BY_CODE.get(reply.code)
     if status is None:
         assert isinstance(reply, Command)  # what was found is a success
         raise BrokerRefused(reply.code, reply.remark, address)
     header = (
-        reply.header if isinstance(reply, Found) else decode_header(PullMessageReply, reply.ext)
+        reply.header
+        if isinstance(reply, FoundReply)
+        else decode_header(PullMessageReply, reply.ext)
     )
     return RawPull(
         status,

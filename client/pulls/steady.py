@@ -5,7 +5,7 @@ import contextvars
 from collections.abc import Callable
 from typing import Any
 
-from aerobee.client.cluster.found import Found, TakesFound
+from aerobee.client.cluster.found import FoundReply, TakesFound
 from aerobee.remoting.command import Command
 
 
@@ -20,8 +20,8 @@ class SteadyPulls(TakesFound):
 
     __slots__ = ("_go_on", "_run", "outcome")
 
-    def __init__(self, go_on: Callable[[Command | Found], bool]) -> None:
-        self.outcome: asyncio.Future[Command | Found | None]
+    def __init__(self, go_on: Callable[[Command | FoundReply], bool]) -> None:
+        self.outcome: asyncio.Future[Command | FoundReply | None]
         self.outcome = asyncio.get_running_loop().create_future()
         self._go_on = go_on
         self._run = contextvars.copy_context().run
@@ -49,6 +49,6 @@ class SteadyPulls(TakesFound):
         """Say that all replies are seen to, and the next pull is not sent yet."""
         self._end(None)
 
-    def _end(self, reply: Command | Found | None) -> None:
+    def _end(self, reply: Command | FoundReply | None) -> None:
         if not self.outcome.done():
             self.outcome.set_result(reply)

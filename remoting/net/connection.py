@@ -329,17 +329,11 @@ class Connection(asyncio.Protocol):
         *,
         at_once: bool = False,
     ) -> None:
-        """Send an encoded request, and let `reply` take what comes, as soon as it is read.
-
-        With `at_once` it does not wait for the others of this turn: who has much to do in it gives
-        the peer something to do meanwhile.
-        """
-        if self.closed or len(self._calls.waiting) >= self.limits.calls_max:
-            self._check_usable()
+        """Send a request, `at_once` or with this turn's others; `reply` takes what comes, as read."""
+        self._check_usable()
+        self.write(frame)
         if at_once:
-            self.write_now((frame,))
-        else:
-            self.write(frame)
+            self.flush()
         self._calls.begin_for(reply, opaque, code, timeout_s)
 
     def oneway(self, command: Command) -> None:

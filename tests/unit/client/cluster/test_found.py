@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.wire import Wire
 
 from aerobee.client.cluster.channel import Channel
-from aerobee.client.cluster.found import Found, TakesFound
+from aerobee.client.cluster.found import FoundReply, TakesFound
 from aerobee.client.pulls.raw import read_reply
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import AerobeeError
@@ -107,7 +107,7 @@ def test_what_was_found_is_no_command() -> None:
         Command(19, EXT, b"", 4, flag=1),
     ]
     said, kinds = heard(Channel, b"".join(map(encode_frame, replies)), [])
-    assert kinds == [Found, Found, Command, Command]
+    assert kinds == [FoundReply, FoundReply, Command, Command]
     assert [each[0].body for each in said[1:3]] == [b"records", b"more"]
 
 

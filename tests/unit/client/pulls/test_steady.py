@@ -19,7 +19,7 @@ from aerobee.client import (
     PushSettings,
     ReceivedMessage,
 )
-from aerobee.client.cluster.found import Found
+from aerobee.client.cluster.found import FoundReply
 from aerobee.client.hooks import FilterContext
 from aerobee.client.pulls.pull_frames import pull_frame, pull_template
 from aerobee.client.pulls.steady import SteadyPulls
@@ -54,9 +54,9 @@ def test_a_template_is_filled_in_as_a_header_is_written(
 
 async def test_a_reply_that_is_seen_to_wakes_nobody() -> None:
     """Only what is left over does, and from then on nobody waits."""
-    seen: list[Command | Found] = []
+    seen: list[Command | FoundReply] = []
 
-    def go_on(reply: Command | Found) -> bool:
+    def go_on(reply: Command | FoundReply) -> bool:
         seen.append(reply)
         return len(seen) < 3
 
@@ -75,7 +75,7 @@ async def test_a_reply_that_is_seen_to_wakes_nobody() -> None:
 async def test_an_error_is_for_who_waits() -> None:
     """The connection goes on with its other replies."""
 
-    def go_on(reply: Command | Found) -> bool:
+    def go_on(reply: Command | FoundReply) -> bool:
         raise ValueError("no")
 
     steady = SteadyPulls(go_on)
@@ -88,7 +88,7 @@ async def test_replies_are_seen_to_in_the_context_of_the_loop() -> None:
     """What a handler inherits comes from its consumer, not from who has made the connection."""
     found: list[str] = []
 
-    def go_on(reply: Command | Found) -> bool:
+    def go_on(reply: Command | FoundReply) -> bool:
         found.append(NAME.get())
         return True
 
