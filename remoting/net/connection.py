@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
         *,
         at_once: bool = False,
     ) -> None:
-        """Send a request, `at_once` or with this turn's others; `reply` takes what comes, as read."""
+        """Send a request, `at_once` or with this turn's others; `reply` takes what comes."""
         self._check_usable()
         self.write(frame)
         if at_once:
