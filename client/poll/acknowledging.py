@@ -4,8 +4,8 @@ from typing import Final
 
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
-from aerobee.client.poll.takers import TAKER, Taker
 from aerobee.client.poll.lite_pull_consumer import LitePullConsumer
+from aerobee.client.poll.takers import TAKER, Taker
 from aerobee.client.received import ReceivedMessage
 
 __all__ = ["Acknowledging", "Taker"]
