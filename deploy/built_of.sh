@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 {
     cat pyproject.toml deploy/build_hook.py
-    for file in {broker,client,spark,storage}/compiled/*.p[yx]*; do
+    for file in {broker,client,spark,storage}/compiled/*.p[yx]* remoting/message/*.pxi; do
         [ -f "$file" ] && echo "$file" && cat "$file"
     done
     ls {broker,client,spark,storage}/compiled/*.{so,pyd} 2>/dev/null || true

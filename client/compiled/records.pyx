@@ -10,14 +10,19 @@ No length that a record names is used before it was compared with the bytes that
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from isal.isal_zlib import crc32
+from isal import isal_zlib
 
 from aerobee.client.compiled.fields import FIELDS
 from aerobee.remoting.codes import SysFlag
@@ -70,6 +75,7 @@ cdef object NOTHING = ()
 ctypedef const uint8_t* Bytes
 
 include "fields.pxi"
+include "../../remoting/message/check_sum.pxi"
 
 
 cdef struct Place:
@@ -198,10 +204,12 @@ def decode_run(
             used = 0
             for number in range(count):
                 place = &places[number]
-                body = copied(place.begin + place.body_at, place.body_bytes)
                 crc = big32(place.begin + BODY_CRC_AT)
-                if crc and (<uint32_t>crc32(body) ^ crc) & 0x7FFF_FFFF:
+                if crc and check_sum(
+                    place.begin + place.body_at, place.body_bytes
+                ) != crc & 0x7FFF_FFFF:
                     return at
+                body = copied(place.begin + place.body_at, place.body_bytes)
                 origin = origin_of(place, origin, queue, bounds)
                 message = <MessageFields>made(kind, NOTHING)
                 message.origin = origin
