@@ -1,5 +1,5 @@
-# The check sum of a body, for compiled code that writes records or reads them. Who includes this has
-# `isal_zlib`, `cython`, PyBuffer_FillInfo and the type Bytes.
+# The check sum of a body, for compiled code that writes records or reads them. Who includes this
+# has `isal_zlib`, `cython`, PyBuffer_FillInfo and the type Bytes.
 
 cdef extern from *:
     """
