@@ -20,8 +20,10 @@ cdef extern from *:
        without 0.95 (a Sapphire Rapids). */
     #if defined(__GNUC__) && defined(__x86_64__)
     static inline void clear_uppers(void) {
-        if (__builtin_cpu_supports("avx"))
-            __asm__ volatile("vzeroupper" ::: "memory");
+        if (__builtin_cpu_supports("avx"))  /* whoever keeps something in them is told */
+            __asm__ volatile("vzeroupper" ::: "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+                             "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+                             "xmm13", "xmm14", "xmm15");
     }
     #else
     static inline void clear_uppers(void) {}

@@ -5,7 +5,9 @@ The way by the module is taken where a build of isal does not let the library's 
 
 import importlib.util
 import random
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 from isal import isal_zlib
+from support.runs.source_tree import ROOT
 from support.servers.brokers import send_command
 from support.servers.twin_brokers import TwinBrokers
 
@@ -27,9 +30,18 @@ if not choice.is_compiled():
 
 from aerobee.broker.compiled import plain_sends
 
+CHECK_SUM: Final = ROOT / "remoting" / "message" / "check_sum.pxi"
 BODIES: Final = [random.Random(1).randbytes(size) for size in (*range(70), 1024, 5000, 300_000)]
 TEXT: Final = "UNIQ_KEY\x01K%d\x02"
 HALF: Final = TEXT + "TRAN_MSG\x01true\x02PGROUP\x01g\x02"
+
+
+def has_wide_registers() -> bool:
+    """Whether there is a C compiler, and a CPU with AVX2."""
+    about = Path("/proc/cpuinfo")
+    return (
+        shutil.which("cc") is not None and about.exists() and " avx2 " in about.read_text("ascii")
+    )
 
 
 class Sums:
@@ -116,3 +128,29 @@ def test_half_messages(world: tuple[TwinBrokers, Sums]) -> None:
         if body
     ]
     agree(world, [b"".join(map(encode_frame, halves))], len(halves) - 4)
+
+
+CLEARED: Final = """
+#include <string.h>
+
+typedef long long wide __attribute__((vector_size(32)));
+wide given = {1, 2, 3, 4}, kept;
+
+int main(void) {
+    wide held = given;
+    clear_uppers();
+    kept = held;
+    return memcmp(&kept, &given, sizeof kept);
+}
+"""
+
+
+@pytest.mark.skipif(not has_wide_registers(), reason="no compiler, or no AVX2")
+def test_what_a_compiler_keeps_in_wide_registers_outlives_their_clearing(tmp_path: Path) -> None:
+    """Who builds for his own CPU lets the compiler use them."""
+    found = re.search(r'extern from \*:\n    """(.*?)"""', CHECK_SUM.read_text(), re.DOTALL)
+    assert found is not None
+    source, program = tmp_path / "sums.c", tmp_path / "sums"
+    source.write_text(found[1] + CLEARED)
+    subprocess.run(["cc", "-O3", "-mavx2", "-w", "-o", program, source, "-ldl"], check=True)
+    assert subprocess.run([program], check=False).returncode == 0
