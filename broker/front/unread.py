@@ -7,6 +7,7 @@ import termios
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from math import inf
 from typing import Final
 
@@ -46,10 +47,12 @@ class Unread:
         unread_bytes: Callable[[], int],
         keep: Callable[[], int],
         resize: Callable[[int], None],
+        longest: int = QUEUE_BYTES_ENOUGH,
     ) -> None:
         self._unread_bytes = unread_bytes
         self._keep = keep  # as long as it is; returns how long
         self._resize = resize
+        self._longest = longest  # that it is made where it is to grow
         self._looks: deque[tuple[float, int]] = deque()  # when, and how much had come till then
         self._late = 0  # what had come for so long that it is late
         self._looked_s = -inf
@@ -129,8 +132,8 @@ class Unread:
                 self._set(min(self.size, max(QUEUE_BYTES_MIN, may_be)))
         elif not queued and self.size < may_be:
             self._set(0)
-        elif self.size < min(may_be, QUEUE_BYTES_ENOUGH) and self.read_bytes >= FULL_READ_BYTES:
-            self._set(min(may_be, QUEUE_BYTES_ENOUGH))
+        elif self.size < min(may_be, self._longest) and self.read_bytes >= FULL_READ_BYTES:
+            self._set(min(may_be, self._longest))
 
     def _set(self, size: int) -> None:
         if size != self.size:
@@ -140,7 +143,25 @@ class Unread:
 
 def watch(fd: int) -> Unread:
     """Return the queue of a socket, by its file number."""
-    return Unread(lambda: _unread_bytes(fd), lambda: _keep(fd), lambda size: _resize(fd, size))
+    return Unread(
+        lambda: _unread_bytes(fd),
+        lambda: _keep(fd),
+        lambda size: _resize(fd, size),
+        longest_bytes(),
+    )
+
+
+@cache
+def longest_bytes() -> int:
+    """Return how long a queue is made that is to grow: what is enough, or twice net.core.rmem_max.
+
+    The system's own choice (net.ipv4.tcp_rmem) may be longer, and who asks for more than it allows
+    would cut it. Whatever is changed there counts when the broker is started again.
+    """
+    with suppress(OSError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, QUEUE_BYTES_ENOUGH // 2)
+        return min(QUEUE_BYTES_ENOUGH, probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+    return QUEUE_BYTES_ENOUGH
 
 
 def _unread_bytes(fd: int) -> int:
@@ -154,7 +175,12 @@ def _unread_bytes(fd: int) -> int:
 
 
 def _keep(fd: int) -> int:
-    """Let a queue not grow; return how long it is, 0 where it could not be let grow again."""
+    """Let a queue not grow; return how long it is, 0 where it is left to the system.
+
+    So where it could not be let grow again, or not be made as long as a packet needs.
+    """
+    if longest_bytes() < QUEUE_BYTES_MIN:
+        return 0
     with suppress(OSError), socket.socket(fileno=socket.dup(fd)) as same:
         same.setsockopt(socket.SOL_SOCKET, SO_BUF_LOCK, _LOCK_RECEIVE)
         return same.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)

@@ -14,6 +14,7 @@ from aerobee.broker.front.unread import (
     QUEUE_BYTES_MIN,
     SO_BUF_LOCK,
     Unread,
+    longest_bytes,
     watch,
 )
 
@@ -74,6 +75,30 @@ def test_a_short_queue_grows_to_what_a_read_takes_where_that_is_served_in_time()
         unread.read_bytes = 1 << 10
         served(unread, now_s, 8, served_bytes)
         assert unread.size == size, "reads are not full, and there is always some"
+
+
+def test_a_queue_that_is_longer_than_the_system_makes_one_is_not_cut_to_grow() -> None:
+    """It would be as short as net.core.rmem_max says, which the system's own choice may exceed."""
+    for keep, grown in ((lambda: 400_000, []), (lambda: QUEUE_BYTES_MIN, [300_000])):
+        sizes = list[int]()
+        unread = Unread(lambda: 1000, keep, sizes.append, 300_000)
+        unread.read_bytes = FULL_READ_BYTES
+        served(unread, 1.0, 8)
+        assert sizes == grown
+
+
+def test_a_system_that_allows_short_queues_alone_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever they were made, they would be shorter than a packet."""
+    monkeypatch.setattr(socket.socket, "getsockopt", lambda self, level, name: 8_192)
+    longest_bytes.cache_clear()
+    try:
+        with socket.socket() as sock:
+            assert watch(sock.fileno())._keep() == 0
+        assert longest_bytes() == 8_192
+    finally:
+        longest_bytes.cache_clear()
 
 
 def test_late_is_what_had_come_so_long_ago() -> None:
