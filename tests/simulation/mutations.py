@@ -108,7 +108,10 @@ def _one_bad_body_fails_the_pull(patches: ExitStack) -> None:
 def _times_are_kept_again(patches: ExitStack) -> None:
     """What the log proves of timed messages is not read: the note is older than the log."""
     patches.enter_context(
-        patch("aerobee.storage.features.timers.recovery.delivered_between", lambda *_: (set(), 0))
+        patch(
+            "aerobee.storage.features.timers.recovery.delivered_between",
+            lambda *_, **__: (set(), 0),
+        )
     )
 
 
