@@ -94,12 +94,14 @@ class Channel(Connection):
 
         Who takes them may close the connection.
         """
-        end_of_data = len(data)
+        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
         while end_of_data - at > WORDS_BYTES and not self.closed:
             length, size = unpack_words(data, at)  # with a body, and with the codec byte of JSON
             body_at, end = at + WORDS_BYTES + size, at + LENGTH_BYTES + length
             if size > HEADER_BYTES_MAX or end > end_of_data or body_at >= end:
                 break
+            if end - at > frame_bytes_max:
+                break  # and refused, as where it arrives in pieces
             try:
                 reply = decode_found(data[at + WORDS_BYTES : body_at])
             except (msgspec.MsgspecError, UnicodeError, RecursionError):

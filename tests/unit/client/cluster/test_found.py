@@ -12,9 +12,10 @@ from aerobee.client.cluster.channel import Channel
 from aerobee.client.cluster.found import FoundReply, TakesFound
 from aerobee.client.pulls.raw import read_reply
 from aerobee.remoting.command import Codec, Command
-from aerobee.remoting.errors import AerobeeError
-from aerobee.remoting.frame import encode_frame
+from aerobee.remoting.errors import AerobeeError, ConnectionLost
+from aerobee.remoting.frame import FRAME_BYTES_MAX, encode_frame
 from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.limits import NetLimits
 
 EXT = {"suggestWhichBrokerId": "0", "nextBeginOffset": "33", "minOffset": "1", "maxOffset": "64"}
 PULLS = 4
@@ -69,11 +70,13 @@ def _framed(header: bytes, body: bytes) -> bytes:
     return (4 + len(header) + len(body)).to_bytes(4) + len(header).to_bytes(4) + header + body
 
 
-def heard(kind: type[Connection], data: bytes, cuts: list[int]) -> tuple[list[Any], list[type]]:
+def heard(
+    kind: type[Connection], data: bytes, cuts: list[int], frame_bytes_max: int = FRAME_BYTES_MAX
+) -> tuple[list[Any], list[type]]:
     """Return what each pull has heard, from a connection that reads the bytes in these pieces."""
 
     async def read() -> tuple[list[Any], list[type]]:
-        connection = kind(lambda *_: None)
+        connection = kind(lambda *_: None, NetLimits(frame_bytes_max=frame_bytes_max))
         connection.connection_made(Wire())
         takers = [Taker() for _ in range(PULLS)]
         for number, taker in enumerate(takers):
@@ -92,10 +95,19 @@ def heard(kind: type[Connection], data: bytes, cuts: list[int]) -> tuple[list[An
 @given(
     st.lists(COMMANDS.map(encode_frame) | ODD, max_size=6).map(b"".join),
     st.lists(st.integers(0, 10_000), max_size=4),
+    st.sampled_from([FRAME_BYTES_MAX, FRAME_BYTES_MAX, 320]),
 )
-def test_each_pull_hears_the_same(data: bytes, cuts: list[int]) -> None:
+def test_each_pull_hears_the_same(data: bytes, cuts: list[int], frame_bytes_max: int) -> None:
     """Usual replies and others, for who waits and for nobody, in whatever pieces they arrive."""
-    assert heard(Channel, data, cuts)[0] == heard(Connection, data, cuts)[0]
+    whole = heard(Connection, data, cuts, frame_bytes_max)
+    assert heard(Channel, data, cuts, frame_bytes_max)[0] == whole[0]
+
+
+def test_a_frame_above_the_limit_is_refused_in_whatever_pieces_it_arrives() -> None:
+    """As on any connection: a limit that held for some reads only would be none."""
+    data = encode_frame(Command(0, EXT, bytes(4096), 1, flag=1))
+    for cuts in ([], [100]):
+        assert heard(Channel, data, cuts, 4096)[0] == [True, *[[ConnectionLost]] * PULLS]
 
 
 def test_what_was_found_is_no_command() -> None:
