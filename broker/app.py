@@ -1,11 +1,9 @@
 """The broker as one object: the list of its rooms, started in order, stopped in the reverse."""
 
 import asyncio
-import gc
 import logging
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from aerobee.broker.cluster.parts import ClusterStanding, OutgoingCalls
 from aerobee.broker.cold.parts import Cold
@@ -38,8 +36,6 @@ from aerobee.remoting.net.server_log import tell_start
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)
-
-GEN0_THRESHOLD: Final = 50_000  # messages leave nothing for the collector; state is frozen
 
 
 class Broker:
@@ -104,9 +100,6 @@ class Broker:
             for room in tuple(self.rooms):  # one that comes meanwhile is started by `Background`
                 await room.start()
             reports.serves(self.context, self.port)
-            gc.collect(1)  # the old ones are what was imported: no garbage, and a tenth of a start
-            gc.freeze()
-            gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
         except BaseException:  # it was cancelled, or ended by a signal: what is open is closed
             await self.stop()
             raise

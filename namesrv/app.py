@@ -1,6 +1,5 @@
 """The nameserver as one object: what it is made of, in which order it starts and stops."""
 
-import gc
 import logging
 import time
 from collections.abc import Callable
@@ -23,7 +22,6 @@ from aerobee.remoting.net.tasks import Tasks
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 5.0
-GEN0_THRESHOLD: Final = 50_000  # a registration of many topics is no reason to look at all again
 
 
 class NameServer:
@@ -84,8 +82,6 @@ class NameServer:
         listens = format_address(self.settings.bind_address or "0.0.0.0", self.port)
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
         tell_openness(log, "namesrv", self.settings, self.port)
-        gc.freeze()
-        gc.set_threshold(GEN0_THRESHOLD, *gc.get_threshold()[1:])
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the nameserver goes on."""

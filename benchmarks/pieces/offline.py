@@ -10,6 +10,7 @@ from aerobee.broker.app import Broker
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.rules.attributes import DEDUP_SECONDS
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.net.process import spare_collector
 from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, send_frame
 
 
@@ -102,6 +103,7 @@ async def offline_connection(
     }
     broker = Broker(BrokerSettings(**(values | dict(more or {}))))
     await broker.start()
+    spare_collector()  # as a broker's process does
     try:
         connection = OfflineConnection(broker)
         connection.read(send_frame(0, 1024))  # makes the topic

@@ -95,6 +95,21 @@ def test_a_stop_that_hangs_is_told_and_cut_short_by_a_third_signal(tmp_path: Pat
         assert child.wait(TIMEOUT_S) == 128 + signal.SIGTERM
 
 
+def test_a_server_s_process_searches_seldom_for_garbage() -> None:
+    """What a start has made stays, and what is served leaves nothing for the collector."""
+    code = (
+        "import gc; from aerobee.remoting.net import process\n"
+        "class Any:\n"
+        "    async def start(self): pass\n"
+        "process.run(process.serve(\n"
+        "    Any(), lambda: f'{gc.get_freeze_count() > 1000} {gc.get_threshold()[0]}'))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "True 50000\n"
+        child.kill()
+
+
 def test_signals_that_ask_for_no_stop_end_no_broker(
     broker: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:

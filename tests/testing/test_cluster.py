@@ -47,6 +47,14 @@ async def test_two_brokers_and_two_nameservers_on_the_running_loop() -> None:
     assert not root.exists()
 
 
+async def test_a_program_s_collector_stays_its_own() -> None:
+    """What a server's process does for itself, a program that embeds one has not asked for."""
+    threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
+    async with EmbeddedCluster():
+        assert gc.isenabled() and gc.get_threshold() == threshold
+        assert gc.get_freeze_count() <= frozen  # what was frozen may have gone
+
+
 async def test_a_restart_keeps_port_and_messages(tmp_path: Path) -> None:
     """After a restart clients go on where they were, and a root outlives its cluster."""
     async with EmbeddedCluster(root=tmp_path) as cluster:
