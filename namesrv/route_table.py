@@ -202,15 +202,19 @@ class RouteTable:
         return it.acting_master is not None and it.broker_id == min(group.addresses)
 
     def _update_topics(self, it: Registration, group: BrokerGroup, changed: bool) -> None:
-        configs, mappings = it.topics.topic_config_table, it.topics.topic_queue_mapping_info_map
-        if not changed and it.topic_names == group.topics:
-            return  # as every 30 s: all of them stand in the routes
-        if self._delete_missing_topics and not mappings and it.is_full:
+        if changed or it.topic_names != group.topics:  # else, as every 30 s, all are in the routes
+            self._update_queues(it, group, changed)
+        for topic, info in it.topics.topic_queue_mapping_info_map.items():
+            self._set_mapping(topic, it.name, info)  # of one that was deleted here and is back, too
+
+    def _update_queues(self, it: Registration, group: BrokerGroup, changed: bool) -> None:
+        mapped = it.topics.topic_queue_mapping_info_map
+        if self._delete_missing_topics and not mapped and it.is_full:
             for topic in group.topics - it.topic_names:
                 self._remove_topic_of(topic, it.name)
         read_only = it.broker_id != MASTER_ID and group.acting_master
         others = 0
-        for key, config in configs.items():
+        for key, config in it.topics.topic_config_table.items():
             topic = config.topic_name or key
             if not self._capacity.believes(topic, it.name, config):
                 self._remove_topic_of(topic, it.name)
@@ -219,9 +223,6 @@ class RouteTable:
                 others += self._set_queues(topic, queues, tell=others < CHANGES_TOLD_MAX)
         if others > CHANGES_TOLD_MAX:
             log.info("topics set broker=%s count=%d", it.name, others)
-        if changed:
-            for topic, info in mappings.items():
-                self._set_mapping(topic, it.name, info)
 
     def _set_queues(self, topic: str, queues: QueueData, *, tell: bool = True) -> bool:
         """Return whether the broker had the topic, with other queues."""
