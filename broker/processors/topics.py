@@ -1,6 +1,7 @@
 """Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -88,16 +89,9 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
         raise RequestError(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
     _check_system(ctx, topic)
     _check_writable(ctx)
-    doomed = [topic]
-    if ctx.settings.clear_retry_topic_when_delete_topic:
-        for group in ctx.tables.offsets.groups_of(topic):
-            for separator in ("+", "_"):  # KeyBuilder: version 2 and 1 of pop retry topics
-                retry = f"{RETRY_PREFIX}{group}{separator}{topic}"
-                if ctx.tables.topics.get(retry) is not None:
-                    doomed.append(retry)
-
-    for name in doomed:
-        async with ctx.tables.topics.deletions:
+    async with ctx.tables.topics.deletions:
+        doomed = [topic, *_retry_topics(ctx, topic)]  # by now: it may have waited for others
+        for name in doomed:
             try:
                 ctx.store.delete_topic(name)  # first: the disk may refuse, and nothing has changed
             except OSError as error:
@@ -121,6 +115,17 @@ async def delete_topic(ctx: Context, request: Request[DeleteTopicRequest]) -> Ou
     return Reply()
 
 
+def _retry_topics(ctx: Context, topic: str) -> Iterator[str]:
+    """Yield the retry topics that pop consumption made for a topic, where they go with it."""
+    if not ctx.settings.clear_retry_topic_when_delete_topic:
+        return
+    for group in ctx.tables.offsets.groups_of(topic):
+        for separator in ("+", "_"):  # KeyBuilder: version 2 and 1 of pop retry topics
+            retry = f"{RETRY_PREFIX}{group}{separator}{topic}"
+            if ctx.tables.topics.get(retry) is not None:
+                yield retry
+
+
 @routes.on(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader)
 async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Remove the queues, and committed offsets, of topics that the broker does not know.
@@ -134,7 +139,7 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
         kept = name.startswith((SYSTEM_PREFIX, LIGHT_QUEUE_PREFIX)) or name in system
         return not kept and ctx.tables.topics.get(name) is None
 
-    unused = [name for name in ctx.store.topics() if is_unused(name)]
+    unused = [name for name in ctx.store.queues.topic_names() if is_unused(name)]
     await clean_topics(ctx, "unused topics", unused, is_unused, TOPICS_PER_TURN)
     return Reply()
 

@@ -225,6 +225,21 @@ async def test_deletions_that_come_together_have_a_turn_each(
     assert not any(name in names for name in live.broker.store.topics())
 
 
+async def test_a_deletion_that_waits_for_others_takes_what_came_meanwhile(live: LiveBroker) -> None:
+    """A retry topic of a topic that is gone would be of no use, and stay for ever."""
+    await make_topic(live)
+    tables = live.broker.context.tables
+    async with tables.topics.deletions:
+        asked = asyncio.create_task(live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"}))
+        await live.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "t"})  # the other one waits by now
+        tables.groups.find("g")
+        tables.offsets.commit("g", "t", 0, 1)
+        tables.topics.create_for_group("%RETRY%g_t", 1)
+    assert (await asked).code == ResponseCode.SUCCESS
+    assert tables.topics.get("t") is tables.topics.get("%RETRY%g_t") is None
+    assert tables.offsets.committed("g", "t", 0) is None
+
+
 async def test_a_group_is_made_shown_and_deleted(live: LiveBroker) -> None:
     """Its offsets go with it only when asked; showing an unknown group makes it, as RocketMQ."""
     update = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
