@@ -81,9 +81,11 @@ class Dedup(Feature):
             if firsts.numbers.get(topic) != number:
                 continue  # it was deleted meanwhile
             labels = {"topic": topic}
-            yield Sample("aerobee_dedup_topic_keys", keys.state(number)[0], labels)
-            yield Sample("aerobee_dedup_window_seconds", firsts.window_ms(topic) / 1000, labels)
-            yield Sample("aerobee_dedup_duplicates_total", firsts.duplicates[topic], labels)
+            yield from (  # read at once: it may be deleted between two of them, too
+                Sample("aerobee_dedup_topic_keys", keys.state(number)[0], labels),
+                Sample("aerobee_dedup_window_seconds", firsts.window_ms(topic) / 1000, labels),
+                Sample("aerobee_dedup_duplicates_total", firsts.duplicates[topic], labels),
+            )
 
     def shown(self) -> Mapping[str, Any]:
         """Return what is known, what it was good for, and what is in its way."""

@@ -193,7 +193,7 @@ def _many(
 def _connections(ctx: Context, values: MetricValues) -> Iterator[None]:
     consumers: Counter[tuple[str, int, int, str]] = Counter()
     for group in ctx.consumers.members.groups():
-        for member in group.members.values():
+        for member in list(group.members.values()):
             client = member.client
             mode = "pull" if group.consume_type == CONSUME_ACTIVELY else "push"
             consumers[group.name, client.language, client.version, mode] += 1

@@ -6,7 +6,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,8 +20,10 @@ from support.waiting import until
 from aerobee.broker.features.http import exposition
 from aerobee.broker.health.metrics import NAMES
 from aerobee.broker.rules.attributes import DEDUP_SECONDS
+from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.net.connection import Connection
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 GROUPS = 600
@@ -90,6 +94,81 @@ async def test_what_changes_during_a_scrape_does_not_end_it(live: LiveBroker) ->
         assert b"aerobee_queue_handovers_total" in await exposition.text(live.broker.context)
     finally:
         changes.cancel()
+
+
+async def test_members_that_come_during_a_scrape_do_not_end_it(live: LiveBroker) -> None:
+    """A group of hundreds is read in several turns of the loop, too."""
+    group = next(live.broker.context.consumers.members.groups())
+    member = next(iter(group.members.values()))
+    guests: list[Connection] = []
+
+    async def come() -> None:
+        while True:
+            guests.append(cast(Connection, object()))
+            group.members[guests[-1]] = member
+            await asyncio.sleep(0)
+
+    for _ in range(500):
+        guests.append(cast(Connection, object()))
+        group.members[guests[-1]] = member
+    changes = asyncio.create_task(come())
+    try:
+        assert b"rocketmq_consumer_connections" in await exposition.text(live.broker.context)
+    finally:
+        changes.cancel()
+        for guest in guests:
+            del group.members[guest]
+
+
+async def test_scrapes_come_one_after_the_other(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they would take the memory, and the threads, of all of them."""
+    under_way, most = 0, 0
+    text = exposition.text
+
+    async def counted(context: Context) -> bytes:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            return await text(context)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(exposition, "text", counted)
+    replies = await asyncio.gather(*(live.get("/metrics") for _ in range(4)))
+    assert [status for status, _ in replies] == [200] * 4
+    assert most == 1
+
+
+async def test_who_does_not_wait_for_a_scrape_costs_none(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A monitor that gives up asks again, while the first scrape is still made."""
+    asked: list[asyncio.Event] = []
+
+    async def held(context: Context) -> bytes:
+        asked.append(asyncio.Event())
+        await asked[-1].wait()
+        return b""
+
+    monkeypatch.setattr(exposition, "text", held)
+    first = asyncio.create_task(live.get("/metrics"))
+    await until(lambda: asked)
+    _, writer = await asyncio.open_connection("127.0.0.1", live.broker.http_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+    await live.get("/healthz")  # by now the other one is read
+    writer.close()
+    await writer.wait_closed()
+    await live.get("/healthz")
+    asked[0].set()
+    assert (await first)[0] == 200
+    last = asyncio.create_task(live.get("/metrics"))
+    await until(lambda: len(asked) == 2)
+    asked[1].set()
+    assert (await last)[0] == 200
+    assert len(asked) == 2
 
 
 async def test_a_scrape_does_not_count_itself(live: LiveBroker) -> None:
@@ -250,6 +329,18 @@ def test_no_more_than_a_piece_of_the_text_is_made_at_once(
         assert len(family.samples) == 2 * exposition.ROWS_PER_PIECE + 1
         assert [sample.value for sample in family.samples] == list(range(len(family.samples)))
         assert all(set(sample.labels) == {"node", "topic"} for sample in family.samples)
+
+
+async def test_a_topic_may_go_between_two_values_of_it(live: LiveBroker) -> None:
+    """A turn of the loop ends after a hundred rows, not after those of a topic."""
+    topics = live.broker.context.tables.topics
+    for number in range(3):
+        topics.update(TopicConfig(topic_name=f"t{number}"), {"+" + DEDUP_SECONDS: "60"})
+    for name in ("aerobee_dedup_topic_keys", "aerobee_dedup_window_seconds"):
+        samples = chain.from_iterable(room.samples() for room in live.broker.rooms)
+        begun = next(sample for sample in samples if sample.name == name)
+        topics.delete(begun.labels["topic"])
+        assert "aerobee_dedup_duplicates_total" in {sample.name for sample in samples}
 
 
 async def test_what_a_room_has_of_many_topics_is_read_in_turns(
