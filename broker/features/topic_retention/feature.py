@@ -18,6 +18,7 @@ from aerobee.storage.upkeep.wall_time import WallTime
 log = logging.getLogger(__name__)
 
 TOPICS_SHOWN_MAX: Final = 100
+TOLD_PER_TURN: Final = 100  # lines of the log, one for each topic: some milliseconds
 QUEUES_PER_LOOK: Final = 64  # of one turn of a thread; other lookups come in between
 
 
@@ -102,15 +103,18 @@ class TopicRetention(Feature):
             if count and topic in self._kept_s  # it may have been deleted meanwhile
         }
         if expired:
-            self._hide(expired, found.positions)
+            await self._hide(expired, found.positions)
         if failed is not None:
             raise failed
 
-    def _hide(self, expired: Mapping[str, int], positions: Mapping[str, int]) -> None:
+    async def _hide(self, expired: Mapping[str, int], positions: Mapping[str, int]) -> None:
         self._store.retention.hide_before({topic: positions[topic] for topic in expired})
         for topic, count in expired.items():
             self._expired[topic] = self._expired.get(topic, 0) + count
+        for told, (topic, count) in enumerate(expired.items(), 1):
             log.info("messages_expired topic=%s count=%d before=%d", topic, count, positions[topic])
+            if told % TOLD_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _look_again(self) -> None:
         while True:
