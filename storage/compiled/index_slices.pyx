@@ -62,6 +62,7 @@ cdef enum:
     WHOLE = 3  # a record
     RUNS_BYTES_KEPT = 1 << 16  # of memory, while no runs wait
     KEYS_BYTES_MAX = 512  # of the KEYS of a record in a run
+    RUN_HASHES = 1 << 10  # then another one begins: the loop takes whole ones
 
 cdef enum:  # places in `state`
     BEGIN_MS = 0

@@ -70,7 +70,11 @@ cdef class KeyRuns:
                 run_at = -1
                 at += read.size
                 continue
-            if run_at < 0 or read.stamp != (<KeyRun*>(self.memory + run_at)).stamp:
+            if (
+                run_at < 0
+                or read.stamp != (<KeyRun*>(self.memory + run_at)).stamp
+                or (<KeyRun*>(self.memory + run_at)).count >= RUN_HASHES
+            ):
                 if not self.has_room(KEY_RUN_BYTES):
                     return False
                 run_at = self.size

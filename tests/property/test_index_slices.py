@@ -161,6 +161,43 @@ def test_runs_give_the_entries_that_the_log_gives(
         assert theirs.same(ours)
 
 
+@given(RECORDS, FLIPS)
+@settings(deadline=None, max_examples=examples(60))
+def test_packed_records_become_runs_of_what_they_say(
+    records: list[Record], flips: list[tuple[float, int]]
+) -> None:
+    """Whatever the bytes say: runs of all of them, or none, and then they are left out."""
+    data = log_of(records, 1000)
+    for place, bits in flips:
+        if data:
+            data[int(place * len(data))] ^= bits
+    raw, made = bytes(data), compiled.KeyRuns(1 << 20)
+    made.note(raw, 1000)
+    log, ours = Tables(700, 700), Tables(700, 700)
+    at, _, _ = slices.index_records(raw, 0, len(raw), 1000, 0, *log.all)
+    assert (made.left_out == 0) == (at == len(raw))
+    if made.left_out:
+        assert not made.waiting_bytes
+        return
+    slices.index_runs(bytes(made), 0, len(made), 1000, 0, 1000 + len(raw), *ours.all)
+    assert ours.same(log)
+
+
+def test_no_run_is_long() -> None:
+    """Of however many keys a batch is: the loop takes whole ones, a few of them at a time."""
+    text = properties("U", " ".join("abcdefghij"), "A")
+    data = bytes(log_of([Record(topic="orders", properties=text)] * 2_000, 0))
+    made = compiled.KeyRuns(1 << 20)
+    made.note(data, 0)
+    runs, at, position, keys = bytes(made), 0, 0, 0
+    while at < len(runs):
+        begin, end, _, count = RUN.unpack_from(runs, at)
+        assert begin == position
+        assert 0 < count < 1100
+        at, position, keys = at + RUN.size + count * RUN_HASH.size, end, keys + count
+    assert (position, keys) == (len(data), 2_000 * 12)
+
+
 @given(st.binary(max_size=100), st.integers(0, 100), st.integers(0, 1 << 40))
 @settings(deadline=None, max_examples=examples(60))
 def test_what_is_no_run_is_not_read_beyond(data: bytes, until: int, position: int) -> None:
