@@ -102,6 +102,8 @@ class Indexing:
         if not self._changing.acquire(blocking=False):
             return "busy"
         try:
+            if not self._opened:
+                return "log"  # the thread has failed a moment ago
             taken, goes_on = self._indexer.take(runs, log_end, TURN_BYTES)
         except Exception as error:  # noqa: BLE001  the loop goes on without it
             self._caught(error)
@@ -246,6 +248,8 @@ class Indexing:
         else:
             log.exception("index_failed")
             self._failed(f"the index of keys has failed: {error}")
+        if not self._opened:
+            return  # what files have behind the log of the start is of what that log has lost
         offered = self._offered  # which what the loop has taken may lie behind
         end = max(offered.end, self._indexer.position)
         self._opened, self._started = False, replace(offered, end=end)
