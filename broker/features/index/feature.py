@@ -44,6 +44,7 @@ class MessageIndex(Feature):
         shape = IndexShape(settings.max_hash_slot_num, settings.max_index_num)
         self.indexer = Indexer(store.files, store.settings.root, shape)
         self.indexer.on_sealed = store.checkpoints.index_sealed
+        self.indexer.log_on_disk = lambda: self._log.flushed_position
         self.runs = None if store.read_only else key_runs(RUNS_BYTES_MAX)
         self._log.on_packed = self.runs.note if self.runs is not None else None
         self._take_at = TAKE_BYTES  # when so much waits; sys.maxsize while the thread is to go on

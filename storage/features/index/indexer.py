@@ -1,7 +1,9 @@
 """The index of one store: from the log to files, in slices; what of it a start believes."""
 
 import logging
+import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -54,6 +56,7 @@ class Indexer:
         self._growing: GrowingFile | None = None
         self._sealed: tuple[IndexFile, ...] = ()
         self.on_sealed: Callable[[int], None] = lambda end_ms: None  # the disk has all until then
+        self.log_on_disk: Callable[[], int] = lambda: sys.maxsize  # up to where the disk has it
         self.entries = 0  # added since the start
 
     def open(self, log_now: LogSnapshot, *, clean: bool) -> None:
@@ -202,18 +205,53 @@ class Indexer:
         growing = self._growing
         if growing is not None and growing.path is not None:
             growing.sync()
-            name, count = growing.path.name, growing.header.count
-        elif self._sealed:
-            name, count = self._sealed[-1].path.name, self._sealed[-1].header.count
-        else:
-            name, count = "", 1
-        count -= self._keys_done if self._growing is None else 0  # of a record in two files
-        if self._keys_done and self._growing is not None:
-            return  # its first keys are in the file before; the older note is true, too
-        note = IndexNote(self.begin, self.position, name, count, self.shape.slots)
-        if note != self._noted:
+        note = self._to_note()
+        if note is not None and note != self._noted:
             write_index_note(self._files, self._root, note)
             self._noted = note
+
+    def _to_note(self) -> IndexNote | None:
+        """What is to be noted, None where the older note says as much.
+
+        Nothing of what the disk may not have of the log: if power is lost, other messages come to
+        stand there, and a start that is killed before it has said so leaves the note to the next.
+        """
+        growing, on_disk = self._growing, self.log_on_disk()
+        files = [*self._sealed[-1:]]
+        if growing is not None and growing.path is not None:
+            files.append(growing.sealed())
+        if on_disk < self.position:
+            return self._note_before(on_disk, files)
+        if self._keys_done and growing is not None:
+            return None  # its first keys are in the file before; the older note is true, too
+        name, count = "", 1
+        if files:
+            name, count = files[-1].path.name, files[-1].header.count
+        count -= self._keys_done  # of a record in two files
+        return IndexNote(self.begin, self.position, name, count, self.shape.slots)
+
+    def _note_before(self, position: int, files: list[IndexFile]) -> IndexNote | None:
+        """What is to be noted of records before a position."""
+        count = 1
+        while files and (count := self._count_before(files[-1], position)) == 1 and files[1:]:
+            files.pop()
+        if not files or position < self.begin or (count == 1 and self._sealed):
+            return None
+        return IndexNote(self.begin, position, files[-1].path.name, count, self.shape.slots)
+
+    def _count_before(self, file: IndexFile, position: int) -> int:
+        """Return the number of a file's first entry that is of no record before a position."""
+        fd = self._files.open(file.path, write=False)
+
+        def position_of(number: int) -> int:
+            at = self.shape.entries_at + number * ENTRY.size
+            data = self._files.read(fd, ENTRY.size, at).ljust(ENTRY.size, b"\0")
+            return int(ENTRY.unpack(data)[1])
+
+        try:
+            return 1 + bisect_left(range(1, file.header.count), position, key=position_of)
+        finally:
+            self._files.close(fd)
 
     def expire(self, log_begin: int) -> int:
         """Remove the files whose messages are all gone, never the last; return how many."""

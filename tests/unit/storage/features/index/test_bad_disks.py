@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from support.disks.logs import opened, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.features.index.indexer import Indexer
+from aerobee.storage.layout import INDEX, INDEX_NOTE
 
 
 class Failing(Files):
@@ -109,5 +111,40 @@ def test_any_subset_of_what_was_not_synced(tmp_path: Path, seed: int) -> None:
             path.write_bytes(b"".join(pages))
     again = indexed(store, clean=False)
     agrees(again, store)
+    again.close()
+    store.close()
+
+
+@pytest.mark.parametrize("flushed", [0, 1, 20, 62, 63, 64, 70, 126, 127, 149, 150])
+@pytest.mark.parametrize("later", [0, 10, 200])
+def test_what_the_log_loses_with_power_is_in_no_note(
+    tmp_path: Path, flushed: int, later: int
+) -> None:
+    """Others stand there when a start sees it that comes after one that was killed."""
+    before, root = tmp_path / "before", tmp_path / "store"
+    lost, store = opened(small(before)), opened(small(root))
+    store_keyed(lost, 0, flushed)
+    store_keyed(store, 0, flushed)
+    on_disk = lost.commit_log.committed
+    indexer = Indexer(Files(), before, SHAPE)
+    indexer.log_on_disk = lambda: on_disk
+    indexer.open(lost.commit_log.snapshot(), clean=True)
+    catch_up(indexer, lost)
+    indexer.sync()
+    store_keyed(lost, flushed, 150 - flushed)
+    for _ in range(2):
+        catch_up(indexer, lost)
+        indexer.sync()
+    indexer.close()
+    lost.close()
+    store_keyed(store, 1000, later, topic="others")
+    for path in (INDEX, INDEX_NOTE):
+        if (before / path).is_dir():
+            shutil.copytree(before / path, root / path)
+        elif (before / path).exists():
+            shutil.copy(before / path, root / path)
+    again = indexed(store, clean=False)
+    agrees(again, store)
+    assert sum(each.header.count - 1 for each in again.newest_first()) == 4 * (flushed + later)
     again.close()
     store.close()
