@@ -5,12 +5,21 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, delete, insert
+from sqlalchemy import BigInteger, Column, MetaData, Table, delete, insert
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from aerobee.client import ConsumeResult, InvalidUse, Later, ReceivedMessage
-from aerobee.integrations.sqlalchemy.databases import Database, Open, bind_of, changed, is_async
+from aerobee.integrations.sqlalchemy.databases import (
+    Database,
+    Open,
+    bind_of,
+    changed,
+    check_database,
+    exact,
+    is_async,
+)
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.properties import Property
 
@@ -75,6 +84,8 @@ class Inbox:
         if telling is not None:
             statement: Any = telling(self.table).values(row)
             return changed(session, statement.on_conflict_do_nothing()) == 1
+        if isinstance(session, Session):
+            session.flush()  # here, as what fails of it tells nothing of the message
         try:
             with session.begin_nested():
                 session.execute(insert(self.table).values(row))
@@ -95,8 +106,10 @@ class Inbox:
         The transaction is committed when it returns, and rolled back where it raises, or says
         `ConsumeResult.LATER` or `Later(...)`: the message comes again. An async maker of sessions
         needs an async function, a plain one a plain function, which runs in a thread. Raises
-        InvalidUse where they do not fit, and for a maker of neither kind.
+        InvalidUse where they do not fit, and for a maker of neither kind; the handler does, with
+        no effects, where a plain function returns something to await.
         """
+        check_database(database)
 
         def decorate(effects: Effects) -> Callable[[ReceivedMessage], Any]:
             if is_async(database) != inspect.iscoroutinefunction(effects):
@@ -115,11 +128,12 @@ class Inbox:
         def handle(message: ReceivedMessage) -> Any:
             try:
                 with database.begin() as session:
-                    if self.is_new(session, message):
-                        _check(effects(session, message))
+                    if not self.is_new(session, message):
+                        return None
+                    answer = _checked(effects(session, message), effects)
             except _Undone as undone:
                 return undone.answer
-            return None
+            return answer
 
         return handle
 
@@ -127,11 +141,12 @@ class Inbox:
         async def handle(message: ReceivedMessage) -> Any:
             try:
                 async with database.begin() as session:
-                    if await self.is_new_async(session, message):
-                        _check(await effects(session, message))
+                    if not await self.is_new_async(session, message):
+                        return None
+                    answer = _checked(await effects(session, message), effects)
             except _Undone as undone:
                 return undone.answer
-            return None
+            return answer
 
         return handle
 
@@ -161,10 +176,15 @@ def identity(message: ReceivedMessage) -> str:
     return found
 
 
-def _check(answer: object) -> None:
-    """Undo the transaction of effects that are to come again."""
+def _checked(answer: object, effects: Effects) -> object:
+    """Return what effects answered; undo the transaction of those that are to come again."""
     if answer is ConsumeResult.LATER or isinstance(answer, Later):
         raise _Undone(answer)
+    if inspect.isawaitable(answer):  # as of `lambda session, message: effects(session, message)`
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise InvalidUse(f"{effects!r} returned {answer!r:.80}, which nobody awaits here")
+    return answer
 
 
 def _table(metadata: MetaData) -> Table:
@@ -174,8 +194,8 @@ def _table(metadata: MetaData) -> Table:
     return Table(
         "aerobee_inbox",
         metadata,
-        Column("consumer_group", String(255), primary_key=True),
-        Column("topic", String(255), primary_key=True),
-        Column("message_id", String(ID_CHARACTERS_MAX), primary_key=True),
+        Column("consumer_group", exact(255), primary_key=True),
+        Column("topic", exact(255), primary_key=True),
+        Column("message_id", exact(ID_CHARACTERS_MAX), primary_key=True),
         Column("handled_ms", BigInteger, nullable=False, index=True),
     )

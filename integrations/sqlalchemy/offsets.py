@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
@@ -12,17 +12,25 @@ from sqlalchemy import (
     Column,
     Integer,
     MetaData,
-    String,
     Table,
     delete,
     insert,
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from aerobee.client import InvalidUse, LitePullConsumer, MessageQueue, ReceivedMessage
-from aerobee.integrations.sqlalchemy.databases import Database, Open, changed, is_async, transact
+from aerobee.integrations.sqlalchemy.databases import (
+    Database,
+    Open,
+    changed,
+    check_database,
+    exact,
+    is_async,
+    passes,
+    transact,
+)
 
 log = logging.getLogger(__name__)
 
@@ -97,10 +105,12 @@ class Offsets:
 
         `LitePullConsumer.run` cancels it when the process is to end, between two batches. A batch
         is of one queue, in order, without what the row says is done. What `effects` raises, this
-        raises: the batch comes again. While the database is locked or cannot be reached the batch
-        waits, up to `patience_ms`; then that error is raised. Raises InvalidUse where `effects` is
-        not async as the database is, or plain as it is.
+        raises: the batch comes again. While the database is locked or cannot be reached, and after
+        a deadlock or a conflict of transactions, the batch waits and is tried again, up to
+        `patience_ms`; then that error is raised. Raises InvalidUse where `effects` is not async as
+        the database is, or plain as it is, and for a database that is none.
         """
+        check_database(database)
         if is_async(database) != inspect.iscoroutinefunction(effects):
             kind = "an async" if is_async(database) else "a plain"
             raise InvalidUse(f"{effects!r} must be {kind} function, as the database is")
@@ -162,6 +172,7 @@ class _Reading:
         self._patience_s = patience_s
         self._places: dict[MessageQueue, _Place] = {}  # of the queues that are ours
         self._begun: set[MessageQueue] = set()  # whose rows were looked at
+        self._of_effects: Exception | None = None  # what they raised last
         consumer.on_queues_changed(self._shared)
 
     async def begin_queues(self) -> None:
@@ -175,7 +186,9 @@ class _Reading:
                 continue
             try:
                 row = await self._row(queue)
-            except (OperationalError, InterfaceError):
+            except Exception as error:
+                if not passes(error):
+                    raise
                 return  # the batch that comes tells of it
             self._begun.add(queue)
             if row is not None:
@@ -193,8 +206,8 @@ class _Reading:
                 return
             except _Elsewhere:
                 log.warning("another member was faster, its word counts %s", self._named(messages))
-            except (OperationalError, InterfaceError) as error:
-                if waited_s >= self._patience_s:
+            except Exception as error:
+                if not self._waits_for(error) or waited_s >= self._patience_s:
                     raise
                 if not waited_s:
                     named = self._named(messages)
@@ -204,6 +217,10 @@ class _Reading:
             self._places.pop(queue, None)  # what was committed is in the row alone
             if queue not in self._consumer.assignment():
                 return
+
+    def _waits_for(self, error: Exception) -> bool:
+        """Whether a batch waits for it to pass: the database's, not the network of effects."""
+        return passes(error) and not (error is self._of_effects and isinstance(error, OSError))
 
     async def _place(self, messages: list[ReceivedMessage]) -> _Place | None:
         """Return where the batch's queue is; None where the batch is not what comes next."""
@@ -256,16 +273,27 @@ class _Reading:
 
         def plain(session: Open) -> None:
             advance(session)
-            effects(session, messages)
+            with self._effects_raise():
+                effects(session, messages)
 
         if is_async(self._database):
             database: Any = self._database
             async with database.begin() as session:
                 await session.run_sync(advance)
-                await effects(session, messages)
+                with self._effects_raise():
+                    await effects(session, messages)
         else:
             await transact(self._database, plain)
         place.row = place.next = offset
+
+    @contextlib.contextmanager
+    def _effects_raise(self) -> Iterator[None]:
+        self._of_effects = None
+        try:
+            yield
+        except Exception as error:
+            self._of_effects = error
+            raise
 
     def _shared(self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue]) -> None:
         """Forget where the queues were that are ours no longer."""
@@ -295,9 +323,9 @@ def _table(metadata: MetaData) -> Table:
     return Table(
         "aerobee_offsets",
         metadata,
-        Column("consumer_group", String(255), primary_key=True),
-        Column("topic", String(255), primary_key=True),
-        Column("broker", String(255), primary_key=True),
+        Column("consumer_group", exact(255), primary_key=True),
+        Column("topic", exact(255), primary_key=True),
+        Column("broker", exact(255), primary_key=True),
         Column("queue_id", Integer, primary_key=True, autoincrement=False),
         Column("next_offset", BigInteger, nullable=False),
     )

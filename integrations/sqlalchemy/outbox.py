@@ -1,6 +1,7 @@
 """Messages that are written in the transaction of what they tell, to be sent when it is done."""
 
 import logging
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,14 +24,16 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import mysql
 
 from aerobee.client import ClientError, InvalidMessage, Message
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_message, check_name
 from aerobee.client.sending.due import due
-from aerobee.integrations.sqlalchemy.databases import Open, changed
+from aerobee.integrations.sqlalchemy.databases import Open, changed, exact
 from aerobee.remoting.message.message_id import UniqueIds
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,15 @@ log = logging.getLogger(__name__)
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 KEY_CHARACTERS_MAX: Final = 255
 ERROR_CHARACTERS_MAX: Final = 1_000
+PAUSE_MAX_MS: Final = 60_000
+"""How long a row that failed waits at most."""
+
+
+class Claim(NamedTuple):
+    """What marks the rows that a relay sends now: whose they are, and until when."""
+
+    relay: str
+    until_ms: int
 
 
 class OutboxRow(NamedTuple):
@@ -128,60 +140,103 @@ class Outbox:
 
     # --- for relays ---
 
-    def claim(self, session: Open, relay: str, now_ms: int, until_ms: int, limit: int) -> bool:
+    def claim(self, session: Open, claim: Claim, now_ms: int, limit: int) -> bool:
         """Mark up to `limit` of the oldest rows as being sent by a relay; whether there are any.
 
         Left out are those that another relay holds, or that wait after a failure, and what has the
-        key of one of those.
+        key of one of those. What is held for longer than any relay says was marked by a clock that
+        has jumped, and is free.
         """
         mine, before = self.table.c, self.table.alias()
+        furthest_ms = claim.until_ms + PAUSE_MAX_MS
         held = exists().where(
             before.c.topic == mine.topic,
             before.c.send_key == mine.send_key,
             before.c.number < mine.number,
-            before.c.held_until_ms > now_ms,
+            before.c.held_until_ms.between(now_ms + 1, furthest_ms),
         )
-        wanted = select(mine.number).where(
-            mine.held_until_ms <= now_ms, or_(mine.send_key.is_(None), ~held)
-        )
+        free = or_(mine.held_until_ms <= now_ms, mine.held_until_ms > furthest_ms)
+        wanted = select(mine.number).where(free, or_(mine.send_key.is_(None), ~held))
         numbers = list(session.execute(wanted.order_by(mine.number).limit(limit)).scalars())
         if not numbers:
             return False
-        free = and_(mine.number.in_(numbers), mine.held_until_ms <= now_ms)
-        claim = update(self.table).where(free).values(held_until_ms=until_ms, held_by=relay)
-        return changed(session, claim) > 0
+        marked = {"held_until_ms": claim.until_ms, "held_by": claim.relay}
+        still_free = update(self.table).where(mine.number.in_(numbers), free)
+        return changed(session, still_free.values(marked)) > 0
 
-    def claimed(self, session: Open, relay: str, until_ms: int) -> list[OutboxRow]:
-        """Return what a claim has marked, the oldest first; rows that make no message fail."""
-        mine, readable = self.table.c, []
-        found = select(self.table).where(mine.held_by == relay, mine.held_until_ms == until_ms)
-        for row in session.execute(found.order_by(mine.number)).all():
+    def claimed(self, session: Open, claim: Claim) -> list[OutboxRow]:
+        """Return what a claim has marked, the oldest first; rows that make no message fail.
+
+        What has the key of an earlier row that another relay has, or that fails, is left for later.
+        """
+        readable: list[OutboxRow] = []
+        found = select(self.table).where(self._of(claim)).order_by(self.table.c.number)
+        rows = session.execute(found).all()
+        early = self._overtaking(session, claim) if any(row.send_key for row in rows) else set()
+        blocked: set[tuple[str, str]] = set()  # topics and keys
+        for row in rows:
+            if row.number in early or (row.topic, row.send_key) in blocked:
+                early.add(row.number)
+                continue
             try:
                 readable.append(_waiting(row))
             except (msgspec.MsgspecError, ClientError) as error:
                 text = f"the row cannot be read: {error}"
                 log.error("message_id=%s in the outbox: %s", row.message_id, text)
-                self.failed(session, row.number, row.failures, text, until_ms)
+                self.failed(session, claim, row, text, claim.until_ms)
+                if row.send_key is not None:
+                    blocked.add((row.topic, row.send_key))
+        self.freed(session, claim, early)
         return readable
 
     def sent(self, session: Open, numbers: list[int]) -> None:
         """Delete the rows of what brokers have."""
         session.execute(delete(self.table).where(self.table.c.number.in_(numbers)))
 
-    def failed(self, session: Open, number: int, failures: int, error: str, until_ms: int) -> None:
-        """Let a row that had failed so often wait, and say in it why."""
-        row = update(self.table).where(self.table.c.number == number)
+    def failed(
+        self, session: Open, claim: Claim, row: "OutboxRow | Row[Any]", error: str, until_ms: int
+    ) -> None:
+        """Let a row of a claim wait, and say in it why; one that another relay has by now stays."""
+        mine = self.table.c.number == row.number
         values = {
             "held_until_ms": until_ms,
-            "failures": failures + 1,
-            "last_error": error[:ERROR_CHARACTERS_MAX],
+            "failures": row.failures + 1,
+            "last_error": _storable(error)[:ERROR_CHARACTERS_MAX],
         }
-        session.execute(row.values(values))
+        session.execute(update(self.table).where(mine, self._of(claim)).values(values))
 
-    def freed(self, session: Open, numbers: list[int]) -> None:
-        """Let rows be claimed by anybody: they were not tried."""
-        where = self.table.c.number.in_(numbers)
-        session.execute(update(self.table).where(where).values(held_until_ms=0))
+    def freed(self, session: Open, claim: Claim, numbers: Collection[int]) -> None:
+        """Let rows of a claim be claimed by anybody: they were not tried."""
+        if numbers:
+            mine = self.table.c.number.in_(numbers)
+            session.execute(update(self.table).where(mine, self._of(claim)).values(held_until_ms=0))
+
+    def _of(self, claim: Claim) -> "ColumnElement[bool]":
+        mine = self.table.c
+        return and_(mine.held_by == claim.relay, mine.held_until_ms == claim.until_ms)
+
+    def _overtaking(self, session: Open, claim: Claim) -> set[int]:
+        """Return what of a claim has the key of an earlier row that is not of the claim.
+
+        Another relay has marked that at the same time, or it was not there to be seen.
+        """
+        mine, before = self.table.c, self.table.alias()
+        earlier = exists().where(
+            before.c.topic == mine.topic,
+            before.c.send_key == mine.send_key,
+            before.c.number < mine.number,
+            or_(
+                before.c.held_by.is_(None),
+                before.c.held_by != claim.relay,
+                before.c.held_until_ms != claim.until_ms,
+            ),
+        )
+        return set(session.execute(select(mine.number).where(self._of(claim), earlier)).scalars())
+
+
+def _storable(text: str) -> str:
+    """Return a text that every database takes: PostgreSQL none with a NUL, nobody half a letter."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def _waiting(row: "Row[Any]") -> OutboxRow:
@@ -208,10 +263,18 @@ def _table(metadata: MetaData) -> Table:
         metadata,
         Column("number", number, primary_key=True, autoincrement=True),
         Column("message_id", String(64), nullable=False, unique=True),
-        Column("topic", String(255), nullable=False),
-        Column("send_key", String(KEY_CHARACTERS_MAX)),
-        Column("headers", Text, nullable=False),
-        Column("body", LargeBinary(BODY_BYTES_MAX), nullable=False),
+        Column("topic", exact(255), nullable=False),
+        Column("send_key", exact(KEY_CHARACTERS_MAX)),
+        # else of 64 KiB there, which 32 KiB of properties with quotes are as JSON
+        Column(
+            "headers", Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb"), nullable=False
+        ),
+        # a length says to MySQL how large a BLOB it has to be, and is too large for SQL Server
+        Column(
+            "body",
+            LargeBinary(BODY_BYTES_MAX).with_variant(LargeBinary(), "mssql"),
+            nullable=False,
+        ),
         Column("held_until_ms", BigInteger, nullable=False),
         Column("held_by", String(64)),
         Column("failures", Integer, nullable=False),

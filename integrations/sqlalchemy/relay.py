@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -13,14 +14,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from aerobee.client import ClientError, InvalidSetting, InvalidUse, Message, Producer, SendResult
 from aerobee.client.instance import stopping
 from aerobee.client.message import check_message
-from aerobee.integrations.sqlalchemy.databases import Database, Open, transact
-from aerobee.integrations.sqlalchemy.outbox import Outbox, OutboxRow
+from aerobee.integrations.sqlalchemy.databases import (
+    Database,
+    Open,
+    check_database,
+    passes,
+    transact,
+)
+from aerobee.integrations.sqlalchemy.outbox import PAUSE_MAX_MS, Claim, Outbox, OutboxRow
 from aerobee.remoting.clocks import wall_clock_ms
 
 log = logging.getLogger(__name__)
 
 FAILED_PAUSE_MS: Final = 500  # after a first failure, then twice as long each time
-FAILED_PAUSE_MAX_MS: Final = 60_000
+SETTLE_TRIES: Final = 5
+SETTLE_PAUSE_S: Final = 0.1  # then twice as long each time
 
 
 class OutboxProducer(Producer):
@@ -53,7 +61,8 @@ class RelaySettings:
     """How often an outbox is looked at, and how much of it is sent at a time.
 
     A row that a relay has taken is another's after `claim_ms`, should the first be dead; let that
-    be longer than a send may take (3,000 by default), or two send the same, under one id.
+    be longer than a send may take (3,000 by default), or two send the same, under one id. Relays
+    that share an outbox have the same `claim_ms`, and clocks that differ by less than that.
     """
 
     batch_messages: int = 64  # on their way together
@@ -75,8 +84,8 @@ class OutboxRelay:
 
     It starts and closes its producer. One is enough for a database; several share its rows, and
     whoever dies is followed by the others after `RelaySettings.claim_ms`. Messages with one key
-    keep their order with one relay. What a broker refuses waits, from half a second to a minute,
-    its row says why (`failures`, `last_error`), and nothing but its key waits with it.
+    keep their order. What a broker refuses waits, from half a second to a minute, its row says why
+    (`failures`, `last_error`), and nothing but its key waits with it.
     """
 
     def __init__(
@@ -86,7 +95,11 @@ class OutboxRelay:
         producer: OutboxProducer,
         settings: RelaySettings | None = None,
     ) -> None:
-        """Describe the relay; nothing happens before `start`."""
+        """Describe the relay; nothing happens before `start`.
+
+        Raises InvalidUse for a database that is none.
+        """
+        check_database(database)
         self._outbox = outbox
         self._database = database
         self._producer = producer
@@ -163,17 +176,19 @@ class OutboxRelay:
     async def relay_once(self) -> int:
         """Send what waits now, up to `batch_messages`, and return how many rows were tried.
 
-        Raises what the database raises; what was sent and is not deleted is sent again then.
+        Raises what the database raises; what was sent and is not deleted is sent again then. A
+        deadlock, or a database that is away for a moment, does not lead to that.
         """
+        ours_until_s = asyncio.get_running_loop().time() + self._settings.claim_ms / 1000
         now_ms = wall_clock_ms()
-        until_ms, limit = now_ms + self._settings.claim_ms, self._settings.batch_messages
+        claim = Claim(self._name, now_ms + self._settings.claim_ms)
 
-        def claim(session: Open) -> list[OutboxRow]:
-            if not self._outbox.claim(session, self._name, now_ms, until_ms, limit):
+        def take(session: Open) -> list[OutboxRow]:
+            if not self._outbox.claim(session, claim, now_ms, self._settings.batch_messages):
                 return []
-            return self._outbox.claimed(session, self._name, until_ms)
+            return self._outbox.claimed(session, claim)
 
-        waiting = await transact(self._database, claim)
+        waiting = await transact(self._database, take)
         if not waiting:
             return 0
         chains: dict[object, list[OutboxRow]] = defaultdict(list)
@@ -182,28 +197,46 @@ class OutboxRelay:
         sent: list[int] = []
         failed: list[tuple[OutboxRow, str]] = []
         freed: list[int] = []
-        await asyncio.gather(*(self._send(chain, sent, failed, freed) for chain in chains.values()))
+        last_s = ours_until_s - self._producer.settings.send_timeout_ms / 1000
+        sending = (self._send(chain, last_s, sent, failed, freed) for chain in chains.values())
+        await asyncio.gather(*sending)
 
         def settle(session: Open) -> None:
             self._outbox.sent(session, sent)
             for each, error in failed:
-                pause_ms = min(FAILED_PAUSE_MS << min(each.failures, 10), FAILED_PAUSE_MAX_MS)
-                until_ms = wall_clock_ms() + pause_ms
-                self._outbox.failed(session, each.number, each.failures, error, until_ms)
-            self._outbox.freed(session, freed)
+                pause_ms = min(FAILED_PAUSE_MS << min(each.failures, 10), PAUSE_MAX_MS)
+                self._outbox.failed(session, claim, each, error, wall_clock_ms() + pause_ms)
+            self._outbox.freed(session, claim, freed)
 
-        await transact(self._database, settle)
+        await self._settle(settle)
         return len(waiting)
+
+    async def _settle(self, settle: Callable[[Open], None]) -> None:
+        """Tell the database what became of the rows, which would all be sent again otherwise."""
+        for tried in range(SETTLE_TRIES):
+            try:
+                await transact(self._database, settle)
+                return
+            except Exception as error:
+                if tried + 1 == SETTLE_TRIES or not passes(error):
+                    raise
+                log.debug("what was sent is not noted yet error=%s", error)
+            await asyncio.sleep(SETTLE_PAUSE_S * 2**tried)
 
     async def _send(
         self,
         chain: list[OutboxRow],
+        last_s: float,
         sent: list[int],
         failed: list[tuple[OutboxRow, str]],
         freed: list[int],
     ) -> None:
-        """Send messages of one key one after the other, until one fails."""
+        """Send messages of one key one after the other, until one fails, or it gets too late."""
+        clock = asyncio.get_running_loop()
         for at, each in enumerate(chain):
+            if at and clock.time() > last_s:  # another relay may have the rest soon
+                freed += [later.number for later in chain[at:]]
+                return
             try:
                 await self._producer.send_as(each.message_id, each.message, key=each.key)
             except (ClientError, OSError) as error:

@@ -5,8 +5,16 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, Engine, MetaData, Table, Text, func, insert, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, async_sessionmaker
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 from support.waiting import until
 
 from aerobee.client import (
@@ -144,6 +152,61 @@ async def test_async_effects_are_awaited(
         assert isinstance(connection, AsyncConnection)
         assert not await inbox.is_new_async(connection, received())
     await async_engine.dispose()
+
+
+def test_what_effects_answer_is_told_the_consumer(inbox: Inbox, engine: Engine) -> None:
+    """It says what `return False` means; the effects have happened, and do once."""
+
+    def effects(session: Any, message: ReceivedMessage) -> object:
+        session.execute(insert(BILLS).values(number="7"))
+        return False
+
+    handle = inbox.once(engine)(effects)
+    assert handle(received()) is False
+    assert handle(received()) is None
+    assert bills(engine) == 1
+
+
+def test_what_only_looks_plain_has_no_effects_and_is_no_success(
+    inbox: Inbox, engine: Engine
+) -> None:
+    """The message is new still."""
+
+    async def asynchronous(session: Any, message: ReceivedMessage) -> None: ...
+
+    handle = inbox.once(engine)(lambda session, message: asynchronous(session, message))
+    for _ in range(2):
+        with pytest.raises(InvalidUse, match="nobody awaits"):
+            handle(received())
+
+
+def test_what_begins_no_transactions_is_refused(inbox: Inbox, engine: Engine) -> None:
+    """A session has one, and a scoped one gives none."""
+    for wrong in (Session(engine), scoped_session(sessionmaker(engine)), "sqlite://", None):
+        with pytest.raises(InvalidUse, match="no engine and no maker of sessions"):
+            inbox.once(wrong)(plain)  # type: ignore[arg-type]
+
+
+def test_what_a_user_wrote_before_does_not_pass_for_the_message(
+    inbox: Inbox, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a savepoint asks: an error of what the session had not written yet is an error."""
+    monkeypatch.setattr(module, "_TELLING", {})
+
+    class Base(DeclarativeBase):
+        pass
+
+    class Bill(Base):
+        __tablename__ = "numbered"
+        number: Mapped[int] = mapped_column(primary_key=True)
+
+    Base.metadata.create_all(engine)
+    with sessionmaker(engine).begin() as session:
+        session.add(Bill(number=1))
+    with Session(engine) as session:
+        session.add(Bill(number=1))
+        with pytest.raises(IntegrityError):
+            inbox.is_new(session, received())
 
 
 def test_effects_are_of_the_databases_kind(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, Engine, MetaData, Table, Text, insert, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import Session, sessionmaker
 from support.waiting import until
 
 from aerobee.client import (
@@ -177,3 +178,33 @@ async def test_a_locked_database_is_waited_for(
             with pytest.raises(error):
                 await asyncio.wait_for(asyncio.shield(task), 20)
     assert len(bills(engine)) == 5
+
+
+async def test_a_deadlock_and_a_database_that_is_away_are_waited_for(
+    offsets: Offsets, engine: Engine, cluster: ClusterThread
+) -> None:
+    """However a driver calls them; what effects do over the network is theirs."""
+    cluster.create_topic("away", 1)
+    await send(cluster, "away", range(3))
+    conflict = Exception("could not serialize access")
+    conflict.sqlstate = "40001"  # type: ignore[attr-defined]
+    failures: list[Exception] = [DBAPIError("UPDATE", {}, conflict), ConnectionRefusedError()]
+
+    class Away(sessionmaker[Session]):
+        def begin(self) -> Any:
+            if failures:
+                raise failures.pop()
+            return super().begin()
+
+    async with consuming(cluster, "away", offsets, Away(engine)):
+        await until(lambda: len(bills(engine)) == 3)
+    assert not failures
+
+    def asks(session: Any, messages: list[ReceivedMessage]) -> None:
+        raise ConnectionRefusedError("of a service")
+
+    await send(cluster, "away", range(3, 4))
+    async with consuming(cluster, "away", offsets, engine, effects=asks) as task:
+        with pytest.raises(ConnectionRefusedError, match="of a service"):
+            await asyncio.wait_for(asyncio.shield(task), 20)
+    assert len(bills(engine)) == 3

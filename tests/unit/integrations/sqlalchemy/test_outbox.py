@@ -1,11 +1,16 @@
 """What is in an outbox is sent, in order, with all that a message has."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, MetaData, func, select, update
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.orm import Session, sessionmaker
 from support.waiting import until
 
 from aerobee.client import (
@@ -18,6 +23,7 @@ from aerobee.client import (
     ReceivedMessage,
 )
 from aerobee.integrations.sqlalchemy import Outbox, OutboxProducer, OutboxRelay, RelaySettings
+from aerobee.integrations.sqlalchemy.outbox import Claim
 from aerobee.testing import ClusterThread
 
 METADATA = MetaData()
@@ -151,11 +157,144 @@ async def test_relays_share_rows_and_follow_who_died(
     cluster.create_topic("shared", 1)
     with engine.begin() as connection:
         outbox.add(connection, Message("shared", b"x"))
-        assert outbox.claim(connection, "dead", 1_000, 2_000, 10)
-        assert not outbox.claim(connection, "living", 1_500, 3_000, 10)
-        assert outbox.claim(connection, "living", 2_000, 3_000, 10)
-        assert not outbox.claimed(connection, "dead", 2_000)
-        assert len(outbox.claimed(connection, "living", 3_000)) == 1
+        dead, living = Claim("dead", 2_000), Claim("living", 3_000)
+        assert outbox.claim(connection, dead, 1_000, 10)
+        assert not outbox.claim(connection, living, 1_500, 10)
+        assert outbox.claim(connection, living, 2_000, 10)
+        assert not outbox.claimed(connection, dead)
+        (row,) = outbox.claimed(connection, living)
+        # one that was slow, not dead, changes nothing of what is another's by now
+        outbox.freed(connection, dead, [row.number])
+        outbox.failed(connection, dead, row, "too late", 0)
+        assert not outbox.claim(connection, Claim("third", 4_000), 2_500, 10)
+
+
+def test_a_clock_that_jumped_back_holds_no_rows(outbox: Outbox, engine: Engine) -> None:
+    """What was marked in its future is sent, and not a year later; with what has its key."""
+    year_ms = 365 * 86_400_000
+    with engine.begin() as connection:
+        for at in range(2):
+            outbox.add(connection, Message("clocks", b"%d" % at), key="k")
+        assert outbox.claim(connection, Claim("wrong", year_ms + 31_000), year_ms + 1_000, 1)
+        right = Claim("right", 31_000)
+        assert outbox.claim(connection, right, 1_000, 10)
+        assert [each.message.body for each in outbox.claimed(connection, right)] == [b"0", b"1"]
+
+
+def test_relays_that_look_at_once_keep_the_order_of_a_key(outbox: Outbox, engine: Engine) -> None:
+    """Where one has the first message of a key, another lets the second wait."""
+    with engine.begin() as connection:
+        for at in range(3):
+            outbox.add(connection, Message("races", b"%d" % at), key="k")
+        outbox.add(connection, Message("races", b"other"), key="l")
+        first, second = Claim("first", 9_000), Claim("second", 9_000)
+        assert outbox.claim(connection, first, 1_000, 1)
+        # as of who had looked before that was committed
+        rows = outbox.table.c.held_until_ms == 0
+        marked = {"held_by": second.relay, "held_until_ms": second.until_ms}
+        connection.execute(update(outbox.table).where(rows).values(marked))
+        assert [each.message.body for each in outbox.claimed(connection, first)] == [b"0"]
+        assert [each.message.body for each in outbox.claimed(connection, second)] == [b"other"]
+        assert not outbox.claim(connection, Claim("third", 9_500), 1_500, 10)
+        outbox.sent(connection, [each.number for each in outbox.claimed(connection, first)])
+        third = Claim("third", 9_600)
+        assert outbox.claim(connection, third, 1_600, 10)
+        assert [each.message.body for each in outbox.claimed(connection, third)] == [b"1", b"2"]
+
+
+def test_what_is_behind_a_row_that_is_no_message_waits_with_it(
+    outbox: Outbox, engine: Engine
+) -> None:
+    """As it does behind one that no broker takes."""
+    with engine.begin() as connection:
+        bad = outbox.add(connection, Message("broken", b"bad"), key="k")
+        outbox.add(connection, Message("broken", b"behind"), key="k")
+        outbox.add(connection, Message("broken", b"other"), key="l")
+        row = outbox.table.c.message_id == bad
+        connection.execute(update(outbox.table).where(row).values(headers="nonsense"))
+        for now_ms in (1_000, 9_000):  # and the next time
+            claim = Claim("relay", now_ms + 5_000)
+            assert outbox.claim(connection, claim, now_ms, 10)
+            got = outbox.claimed(connection, claim)
+            assert [each.message.body for each in got] == [b"other"]
+            outbox.freed(connection, claim, [each.number for each in got])
+
+
+def test_an_error_with_what_databases_refuse_is_written(outbox: Outbox, engine: Engine) -> None:
+    """A remark may have anything in it: the others were sent, and have to be deleted."""
+    with engine.begin() as connection:
+        outbox.add(connection, Message("remarks", b"x"))
+        claim = Claim("relay", 5_000)
+        assert outbox.claim(connection, claim, 1_000, 10)
+        (row,) = outbox.claimed(connection, claim)
+        outbox.failed(connection, claim, row, "nul \0 and half \ud800", 6_000)
+        said = connection.execute(select(outbox.table.c.last_error)).scalar_one()
+    assert said == "nul ? and half ?"
+
+
+class Busy(sessionmaker[Session]):
+    """Makes sessions whose commits fail some times, as in a deadlock."""
+
+    fails = 0
+
+    def begin(self) -> Any:
+        """Begin, and fail at the end if it is to."""
+        return self._begin()
+
+    @contextmanager
+    def _begin(self) -> Iterator[Session]:
+        with super().begin() as session:
+            yield session
+            if self.fails:
+                self.fails -= 1
+                raise OperationalError("DELETE", {}, Exception("deadlock detected"))
+
+
+async def test_a_deadlock_behind_a_send_does_not_send_again(
+    outbox: Outbox, engine: Engine, cluster: ClusterThread
+) -> None:
+    """What was sent is noted as soon as the database lets that be."""
+    cluster.create_topic("noted", 1)
+    with engine.begin() as connection:
+        outbox.add(connection, Message("noted", b"x"))
+    busy = Busy(engine)
+
+    class Watched(OutboxProducer):
+        sends = 0
+
+        async def send_as(self, *given: Any, **how: Any) -> Any:
+            self.sends += 1
+            busy.fails = 2
+            return await super().send_as(*given, **how)
+
+    producer = Watched(namesrv=cluster.namesrv_addr)
+    async with producer:
+        assert await OutboxRelay(outbox, busy, producer, QUICK).relay_once() == 1
+    assert (producer.sends, busy.fails, waiting(engine, outbox)) == (1, 0, 0)
+
+
+async def test_a_slow_chain_of_a_key_is_left_before_it_is_anothers(
+    outbox: Outbox, engine: Engine, cluster: ClusterThread
+) -> None:
+    """A claim that is about to run out is not sent on under; its rest is free at once."""
+    cluster.create_topic("slow", 1)
+    with engine.begin() as connection:
+        for at in range(3):
+            outbox.add(connection, Message("slow", b"%d" % at), key="k")
+
+    class Slow(OutboxProducer):
+        async def send_as(self, *given: Any, **how: Any) -> Any:
+            await asyncio.sleep(0.02)
+            return await super().send_as(*given, **how)
+
+    settings = RelaySettings(claim_ms=3_010)  # a send may take 3,000
+    async with Slow(namesrv=cluster.namesrv_addr) as producer:
+        relay = OutboxRelay(outbox, engine, producer, settings)
+        for left in (2, 1, 0):
+            await relay.relay_once()
+            assert waiting(engine, outbox) == left
+    got = await read(cluster, "slow", 3)
+    assert [each.body for each in got] == [b"0", b"1", b"2"]
 
 
 async def test_a_relay_outlives_its_database(
