@@ -2,12 +2,13 @@
 
 from django.apps import AppConfig
 from django.core.checks import register
+from django.core.signals import setting_changed
 
 __all__ = ["AerobeeConfig"]
 
 
 class AerobeeConfig(AppConfig):  # type: ignore[misc]  # Django has no types
-    """Registers the check of the settings."""
+    """Registers the check of the settings, and hears when tests override them."""
 
     name = "aerobee.integrations.django"
     label = "aerobee"
@@ -16,5 +17,7 @@ class AerobeeConfig(AppConfig):  # type: ignore[misc]  # Django has no types
     def ready(self) -> None:
         """Be told that all apps are loaded."""
         from aerobee.integrations.django.checks import check_settings
+        from aerobee.integrations.django.producing import settings_changed
 
         register(check_settings)
+        setting_changed.connect(settings_changed)

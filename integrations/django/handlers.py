@@ -11,6 +11,7 @@ from django.db import close_old_connections, reset_queries
 from aerobee.client import ConsumeFrom, InvalidUse
 from aerobee.client.message import GROUP_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, check_name
 from aerobee.client.sync import PushConsumer
+from aerobee.client.sync.handler_threads import plain
 from aerobee.integrations.django.configured import configured
 
 F = TypeVar("F", bound=Callable[[Any], Any])
@@ -49,12 +50,13 @@ def consumes(
     and answers as a handler of `aerobee.client.sync.PushConsumer` does. Connections to databases
     are treated as for a request: what is too old or broken is closed before and after each call.
     Raises InvalidUse where the group has another function for the topic, or is `ordered` in one
-    place alone; InvalidMessage for names that brokers refuse.
+    place alone, and for an async function; InvalidMessage for names that brokers refuse.
     """
     check_name("topic", topic, TOPIC_CHARACTERS_MAX)
     check_name("group", group, GROUP_CHARACTERS_MAX)
 
     def register(handler: F) -> F:
+        plain(handler, "handler")
         known = _groups[group].get(topic)
         place = (handler.__module__, handler.__qualname__)
         if known is not None and (known.handler.__module__, known.handler.__qualname__) != place:

@@ -4,13 +4,17 @@ import os
 import threading
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 
 from django.db import transaction
 
-from aerobee.client.message import check_message
+from aerobee.client.message import check_message, check_topic
+from aerobee.client.sending.choice import check_choice
 from aerobee.client.sending.due import due
 from aerobee.client.sync import Message, Producer, SendResult
-from aerobee.integrations.django.configured import configured
+from aerobee.integrations.django.configured import NAME, configured
+
+ANY_ID: Final = "0" * 32
 
 
 class _OfProcess:
@@ -35,6 +39,13 @@ class _OfProcess:
                     self._producer = found
         return found
 
+    def end(self) -> None:
+        """Close it; the next use makes another."""
+        with self._lock:
+            found, self._producer = self._producer, None
+        if found is not None:
+            found.close()
+
     def _make(self) -> Producer:
         said = configured()
         made = Producer(
@@ -47,6 +58,12 @@ class _OfProcess:
 _of_process = _OfProcess()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_of_process.forget)
+
+
+def settings_changed(*, setting: str, **_: object) -> None:
+    """Follow the settings of a test: what is sent next goes where AEROBEE says then."""
+    if setting == NAME:
+        _of_process.end()
 
 
 def producer() -> Producer:
@@ -100,7 +117,11 @@ def send_on_commit(
     """
     said = configured()
     check_message(message, said.producer.body_bytes_max, said.producer.delay_level_max)
+    check_topic(message.topic)
+    check_choice(None, key, None)
     if deliver_at is not None or delay is not None:
-        due(message, deliver_at, delay)  # raises for what is no time
+        due(message, deliver_at, delay).wire_properties(ANY_ID)  # raises for what is no time
+    else:
+        message.wire_properties(ANY_ID)  # raises for what cannot be written
     sending = partial(send, message, key=key, deliver_at=deliver_at, delay=delay)
     transaction.on_commit(sending, using=using, robust=robust)

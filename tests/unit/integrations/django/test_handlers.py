@@ -46,6 +46,16 @@ def test_a_group_has_one_function_for_a_topic() -> None:
         consumer_of("none")
 
 
+def test_an_async_function_is_refused_where_it_stands() -> None:
+    """`manage.py consume` would call it, and nobody await it."""
+
+    async def asynchronous(given: Any) -> None: ...
+
+    with pytest.raises(InvalidUse, match="is async"):
+        consumes("orders", group="billing")(asynchronous)
+    assert groups() == []
+
+
 def test_a_connection_is_closed_behind_each_call() -> None:
     """As behind a request: with the default CONN_MAX_AGE of 0, also where the handler raises."""
     found: list[object] = []

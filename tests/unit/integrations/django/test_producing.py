@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
+from django.test import override_settings
 
 from aerobee.client.sync import ConsumeFrom, InvalidMessage, InvalidUse, LitePullConsumer, Message
 from aerobee.integrations.django import producer, send, send_on_commit
@@ -43,6 +44,23 @@ def test_a_wrong_message_fails_before_the_commit(fresh: ClusterThread) -> None:
             send_on_commit(Message("committed", b""))
         with pytest.raises(InvalidUse):
             send_on_commit(Message("committed", b"x"), delay=timedelta(seconds=-1))
+        for wrong in (
+            Message("shop.orders", b"x"),
+            Message("committed", b"x", properties={"": "x"}),
+            Message("committed", b"x", properties={"large": "x" * 40_000}),
+        ):
+            with pytest.raises(InvalidMessage):
+                send_on_commit(wrong)
+        with pytest.raises(InvalidUse, match="key"):
+            send_on_commit(Message("committed", b"x"), key=1.5)  # type: ignore[arg-type]
+
+
+def test_a_test_that_overrides_the_settings_is_followed(fresh: ClusterThread) -> None:
+    """What is sent then goes where they say, and afterwards as before."""
+    first = producer()
+    with override_settings(AEROBEE={"NAMESRV": fresh.namesrv_addr, "PRODUCER_GROUP": "tested"}):
+        assert producer().group == "tested" and not first.started
+    assert producer().group == "DEFAULT_PRODUCER"
 
 
 def test_all_threads_have_one_producer(fresh: ClusterThread) -> None:
