@@ -99,5 +99,5 @@ class ExchangeReader(PullConsumer):
             for message in result.messages:
                 try:
                     self._deliver(exchange, (message, payload.unpacked(message)))
-                except ValueError as error:
-                    log.error("left out: %r error=%s", message, error)
+                except (AttributeError, LookupError, TypeError, ValueError) as error:
+                    log.error("left out: %r error=%r", message, error)

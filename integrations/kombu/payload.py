@@ -1,5 +1,6 @@
 """A message of kombu as RocketMQ keeps it: when it is due, when it is over, how it comes back."""
 
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -66,12 +67,27 @@ def unpacked(received: ReceivedMessage) -> Payload:
     """Read a message; raises ValueError for what is none of kombu's."""
     try:
         payload = loads(received.body)
-        fits = isinstance(payload["properties"], dict) and "body" in payload
-    except (KeyError, TypeError, RecursionError) as error:
+        fits = _is_sound(payload)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no message of kombu: {error!r}") from error
     if not fits:
         raise ValueError("no message of kombu")
     return payload  # type: ignore[no-any-return]
+
+
+def _is_sound(payload: Payload) -> bool:
+    """Whether kombu can make a message of it; what it cannot would end a worker, time and again."""
+    properties, body = payload["properties"], payload["body"]
+    if not isinstance(properties, dict) or not isinstance(payload.get("headers") or {}, dict):
+        return False
+    about = properties["delivery_info"] = properties.get("delivery_info") or {}
+    if not isinstance(about, dict) or not isinstance(about.get("routing_key") or "", str):
+        return False
+    encoding = properties.get("body_encoding") or "utf-8"
+    if encoding == "base64":
+        b64decode(body)
+        return True
+    return isinstance(body, str) and isinstance(encoding, str) and encoding.lower() == "utf-8"
 
 
 def is_over(received: ReceivedMessage) -> bool:
