@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from time import monotonic
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
@@ -238,9 +239,14 @@ def _read(consumer: Sampled, loop: asyncio.AbstractEventLoop | None) -> list[Sta
     async def samples() -> list[StatisticSample]:
         return consumer.samples()
 
-    reading = asyncio.run_coroutine_threadsafe(samples(), loop)
+    asked = samples()
+    try:
+        reading = asyncio.run_coroutine_threadsafe(asked, loop)
+    except RuntimeError:  # the loop was closed in this moment
+        asked.close()
+        return consumer.samples()
     try:
         return reading.result(SCRAPE_S)
-    except TimeoutError:
+    except (TimeoutError, CancelledError):  # it is held, or ends
         reading.cancel()
         return []

@@ -63,20 +63,22 @@ class AerobeeBroker(AsyncBroker):
         namesrv: str | Sequence[str] | None = None,
         *,
         topic: str = "taskiq",
-        group: str = "taskiq",
+        group: str | None = None,
         settings: PushSettings | None = None,
         client: ClientSettings | None = None,
         producer: ProducerSettings | None = None,
     ) -> None:
         """Describe the broker; nothing happens before `startup`.
 
+        `group` is the topic's name where none is said: the workers of one group have one topic, for
+        those of another topic would be given queues of it that they do not read.
         Of `settings`, `concurrency` (100) bounds the tasks that a worker process has not
         acknowledged, and `commit` is "each": after a crash nothing runs again but what ran, and
         what was done behind the oldest of it.
         """
         super().__init__()
         self._topic = topic
-        self._group = group
+        self._group = topic if group is None else group
         self._namesrv = namesrv
         self._settings = settings or PushSettings(concurrency=CONCURRENCY, commit="each")
         self._client = client

@@ -320,3 +320,12 @@ async def test_who_does_not_start_leaves_nothing_open(cluster: EmbeddedCluster) 
     await broker.startup()
     await work.kiq()
     await broker.shutdown()
+
+
+def test_workers_of_different_topics_are_different_groups() -> None:
+    """Members of one group would be given queues of each other's topics, and read none of them."""
+    groups = {
+        AerobeeBroker("127.0.0.1:1", **how)._producer.group
+        for how in ({}, {"topic": "mails"}, {"topic": "films", "group": "mine"})
+    }
+    assert groups == {"taskiq", "mails", "mine"}
