@@ -324,8 +324,10 @@ async def test_who_does_not_start_leaves_nothing_open(cluster: EmbeddedCluster) 
 
 def test_workers_of_different_topics_are_different_groups() -> None:
     """Members of one group would be given queues of each other's topics, and read none of them."""
-    groups = {
-        AerobeeBroker("127.0.0.1:1", **how)._producer.group
-        for how in ({}, {"topic": "mails"}, {"topic": "films", "group": "mine"})
-    }
+    brokers = (
+        AerobeeBroker("127.0.0.1:1"),
+        AerobeeBroker("127.0.0.1:1", topic="mails"),
+        AerobeeBroker("127.0.0.1:1", topic="films", group="mine"),
+    )
+    groups = {broker._producer.group for broker in brokers}
     assert groups == {"taskiq", "mails", "mine"}
