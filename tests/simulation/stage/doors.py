@@ -6,7 +6,6 @@ module has imported (`from time import monotonic`) is replaced there, too.
 
 import asyncio
 import contextlib
-import gc
 import itertools
 import os
 import random
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -71,16 +70,9 @@ def closed(loop: VirtualLoop, network: Network, dice: Random) -> Iterator[None]:
         _replace_everywhere(doors, os, "urandom", Random(dice.getrandbits(64)).randbytes)
         _replace_everywhere(doors, os, "getpid", _pid)
         _replace_everywhere(doors, os, "fsync", lambda fd: None)
-        quiet = SimpleNamespace(
-            collect=lambda generation: None,
-            freeze=gc.get_count,
-            set_threshold=lambda *counts: None,
-            get_threshold=gc.get_threshold,
-        )  # a broker freezes what it finds at its start: here, what other runs have left
         for target, replacement in (
             ("aerobee.remoting.command._opaques", itertools.count(1)),
             ("aerobee.remoting.net.server.open_listener", network.open_listener),
-            ("aerobee.broker.app.gc", quiet),
             ("aerobee.broker.app.MessageStore", _store),
             ("aerobee.broker.pulls.server.resident", _memory(Random(dice.getrandbits(64)))),
             ("aerobee.broker.cold.reads.DiskThreads", _ThreadsOfTheLoop),

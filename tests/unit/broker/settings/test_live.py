@@ -33,6 +33,7 @@ OTHERS = {
 }
 UNCHANGEABLE = {"defaultMessageRequestMode"}  # has one allowed value
 TIMES = (
+    "._ahead_s",  # of a clock, which two brokers read at two moments
     "._next_sweep",
     ".use.ratio",
     ".use.counted",
