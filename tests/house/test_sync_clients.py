@@ -1,9 +1,9 @@
 """`aerobee.client.sync` has everything that `aerobee.client` has: nothing of one is forgotten."""
 
 import ast
+import importlib
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -167,7 +167,7 @@ def test_checkers_see_what_is_loaded() -> None:
     homes = aerobee.client.sync._HOMES
     assert read == {name: homes.get(name, "aerobee.client") for name in aerobee.client.sync.__all__}
     for name in read:
-        home = sys.modules[read[name]]
+        home = importlib.import_module(read[name])
         assert getattr(aerobee.client.sync, name) is getattr(home, name)
     assert dir(aerobee.client.sync) == sorted(aerobee.client.sync.__all__)
 

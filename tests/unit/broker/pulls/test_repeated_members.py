@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 from support.pull_frames import pulls, sends
+from support.repeated_pulls import Repeated, counted, known_of, pair, same, sure
 from support.servers.twin_brokers import TwinBrokers
 from support.wire import connect
 
@@ -12,7 +13,6 @@ from aerobee.broker.app import Broker
 from aerobee.broker.compiled.choice import is_compiled
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.members.group import Client
-from aerobee.broker.pulls.repeats import Repeats
 from aerobee.remoting.bodies import ConsumerData, SubscriptionData
 from aerobee.remoting.codes import PullSysFlag
 from aerobee.remoting.command import Command
@@ -23,74 +23,22 @@ pytestmark = pytest.mark.skipif(not is_compiled(), reason="built without a C com
 COMMITS: Final = PullSysFlag.SUBSCRIPTION | PullSysFlag.COMMIT_OFFSET
 
 
-class Repeated:
-    """How many pulls compiled code has answered."""
-
-    pulls = 0
-
-
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Repeated:
-    """Count them."""
-    counted, made = Repeated(), Repeats.__init__
-
-    def noted(self: Repeats, *arguments: Any) -> None:
-        made(self, *arguments)
-        if (serve := self.serve) is None:
-            return
-
-        def counting(*read: Any) -> tuple[int, int, int] | None:
-            run = serve(*read)
-            counted.pulls += run[1] if run is not None else 0
-            return run
-
-        self.serve = counting
-
-    monkeypatch.setattr(Repeats, "__init__", noted)
-    return counted
+    """Count what compiled code answers."""
+    return counted(monkeypatch)
 
 
 @pytest.fixture
 def twins(monkeypatch: pytest.MonkeyPatch, repeated: Repeated) -> Iterator[TwinBrokers]:
-    """A pair with queues of many files."""
-    with TwinBrokers(
-        monkeypatch, mappedFileSizeConsumeQueue="4000", mappedFileSizeCommitLog="131072"
-    ) as pair:
-        yield pair
-
-
-def known_of(broker: Broker) -> dict[str, Any]:
-    """Return what a broker has noted of pulls."""
-    offsets, metrics = broker.context.tables.offsets, broker.context.health.metrics
-    return {
-        "offsets": {key: offsets._table[key] for key in offsets._table if "RMQ_SYS" not in key},
-        "pulled": offsets.last_pulled,
-        "resets": offsets.resets,
-        "outgoing": metrics.outgoing,
-        "totals": (metrics.found, metrics.missed, metrics.transferred),
-    }
-
-
-def same(twins: TwinBrokers, data: bytes) -> None:
-    """Give both the same read, and compare all that came of it."""
-    compiled, python = twins.exchange([data])
-    assert compiled == python
-    compiled, python = twins.each(known_of)
-    assert compiled == python
-
-
-def sure(twins: TwinBrokers, repeated: Repeated, data: bytes, count: int) -> None:
-    """Have pulls served until they are known, then find so many of them answered at once."""
-    same(twins, data)
-    same(twins, data)
-    before = repeated.pulls
-    same(twins, data)
-    assert repeated.pulls - before == count
+    """A pair that is counted."""
+    with pair(monkeypatch) as brokers:
+        yield brokers
 
 
 def come(connection: BrokerConnection, model: str) -> None:
     """Have a new connection be that of a member of group M that wants all of T."""
-    wants = SubscriptionData(topic="T", sub_string="*", sub_version=0)
+    wants = SubscriptionData(topic="T", sub_string="*", sub_version=1)
     data = ConsumerData(
         group_name="M", consume_type="CONSUME_PASSIVELY", message_model=model,
         consume_from_where="CONSUME_FROM_FIRST_OFFSET", subscription_data_set=[wants],
