@@ -166,8 +166,8 @@ def test_checkers_see_what_is_loaded() -> None:
     }
     homes = aerobee.client.sync._HOMES
     assert read == {name: homes.get(name, "aerobee.client") for name in aerobee.client.sync.__all__}
-    for name in read:
-        home = importlib.import_module(read[name])
+    for name, module in read.items():
+        home = importlib.import_module(module)
         assert getattr(aerobee.client.sync, name) is getattr(home, name)
     assert dir(aerobee.client.sync) == sorted(aerobee.client.sync.__all__)
 
