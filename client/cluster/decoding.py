@@ -154,9 +154,11 @@ def _unwrapped(records: list[ReceivedMessage], first: int) -> tuple[list[Receive
             messages.append(record)
             continue
         try:
-            inner = split_batch(record.body)
+            inner, wrong = split_batch(record.body), "a batch without a message"
         except RequestError as error:
-            record.damage = MessageDamage(error.remark or str(error), True)
+            inner, wrong = [], error.remark or str(error)
+        if not inner:
+            record.damage = MessageDamage(wrong, True)
             messages.append(record)
             continue
         base, sys_flag = record.queue_offset, record.sys_flag & ~(WRAPPED | SysFlag.COMPRESSED)
