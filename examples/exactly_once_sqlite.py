@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS offsets (queue TEXT PRIMARY KEY, next INTEGER NOT NUL
 CREATE TABLE IF NOT EXISTS accounts (owner TEXT PRIMARY KEY, cents INTEGER NOT NULL);
 """
 ADVANCE = "INSERT INTO offsets VALUES (?1, ?2) ON CONFLICT DO UPDATE SET next = ?2"
-ADD = "INSERT INTO accounts VALUES (?1, ?2) ON CONFLICT DO UPDATE SET cents = cents + ?2"
+ADD = "INSERT INTO accounts VALUES (:owner,:cents) ON CONFLICT DO UPDATE SET cents = cents + :cents"
 
 
 def book(database: sqlite3.Connection, batch: list[ReceivedMessage]) -> int:
@@ -27,8 +27,7 @@ def book(database: sqlite3.Connection, batch: list[ReceivedMessage]) -> int:
         database.execute("BEGIN IMMEDIATE")  # other processes wait: they may have the same batch
         row = database.execute("SELECT next FROM offsets WHERE queue = ?", (queue,)).fetchone()
         fresh = [message for message in batch if not row or message.queue_offset >= row[0]]
-        for transfer in (message.json() for message in fresh):
-            database.execute(ADD, (transfer["owner"], transfer["cents"]))
+        database.executemany(ADD, [message.json() for message in fresh])
         if fresh:
             database.execute(ADVANCE, (queue, fresh[-1].queue_offset + 1))
     return len(fresh)
@@ -38,6 +37,7 @@ async def work(consumer: LitePullConsumer) -> None:
     """Book batch after batch; the broker hears of one only when it is in the database."""
     database = sqlite3.connect(sys.argv[2], timeout=30, isolation_level=None)
     database.executescript(SCHEMA)
+    print(f"books into {sys.argv[2]}", flush=True)
     while True:  # until `run` ends it, where the next batch is asked for
         if batch := await consumer.poll():
             print(f"booked {book(database, batch)} of {len(batch)}", flush=True)

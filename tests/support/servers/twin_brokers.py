@@ -142,8 +142,8 @@ def wire_state(broker: Broker, wire: Wire) -> dict[str, Any]:
     written = written.replace(
         broker.context.writing.store_host, HOST
     )  # in records that were pulled
-    port = str(broker.port).encode()
-    return {"written": written.replace(b":" + port, b":PORT"), "ended": wire.ended}
+    address = b"127.0.0.1:%d" % broker.port  # the number alone may be a request's, too
+    return {"written": written.replace(address, b"127.0.0.1:PORT"), "ended": wire.ended}
 
 
 def stored(broker: Broker, begin: int) -> dict[str, Any]:
