@@ -4,7 +4,8 @@ A delivered record names the delayed one in the property `AEROBEE_DELAYED` (`lev
 log itself knows what was delivered, and a note (`notes.py`) only says from where on to look.
 A note is believed only if the log reaches its position, so it never runs ahead of the messages,
 whatever the disk kept. A killed process leaves at most a note that is one commit old, a power cut
-one that is as old as the page on the disk; the deliveries behind it are found in the log.
+one that is as old as the page on the disk; the deliveries behind it are found in the log. Each
+proves itself (`likeness.py`), and speaks for the message alone that it names.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Final
 
 from aerobee.remoting.message.properties import Property, find_property
 from aerobee.remoting.words import SCHEDULE_TOPIC
+from aerobee.storage.features.delays.likeness import is_alike
 from aerobee.storage.features.delays.notes import (
     DURABLE_AT,
     LATEST_AT,
@@ -39,6 +41,8 @@ DELIVERED_PROPERTY: Final = "AEROBEE_DELAYED"
 DELIVERED_BYTES_MAX: Final = 48  # of the whole property, separators included
 
 CHUNK_BYTES: Final = 4 << 20
+DONE_LOG_BYTES_MAX: Final = 1 << 30
+"""How much of the log a start reads to find out again what was delivered out of turn."""
 
 _NEEDLE: Final = DELIVERED_PROPERTY.encode() + b"\x01"
 _VALUE: Final = re.compile(r"(\d{1,9})-(\d{1,18})")
@@ -184,31 +188,34 @@ class DelayProgress:
     def _take_delivered(self, begin: int, end: int) -> None:
         """Count what the log between says was delivered.
 
-        Where a damaged span lies between, it may have taken deliveries before others that are
-        there: those are made again, and the others remembered as done.
+        Up to the first message that nothing was found of; what was delivered behind it is
+        remembered as done. For a damaged span may have taken deliveries before others that are
+        there, and a producer may have sent the like of one to RocketMQ, for his own message.
         """
-        damage = self._store.commit_log.damage
-        delivered = self._delivered_since(begin, end)
-        if damage is None or not damage.touches(begin, end):
-            _raise(self.offsets, {level: max(found) + 1 for level, found in delivered.items()})
-            return
-        for level, found in delivered.items():
-            offset = self.offsets.get(level, 0)
+        for level, found in self._delivered_since(begin, end).items():
+            queue, offset = self.queue(level), self.next_offset(level)
+            if queue is not None and queue.min_offset in found:
+                offset = max(offset, queue.min_offset)  # what the log has let go went before it
             while offset in found:
                 offset += 1
             self.offsets[level] = offset
             self._done[level] = {each for each in found if each > offset}
 
     def is_done(self, level: int, offset: int) -> bool:
-        """Whether a message at or behind the next one was delivered before the log was damaged."""
+        """Whether a message at or behind the next one was found to be delivered at the start."""
         return offset in self._done.get(level, ())
 
     def _position(self) -> int:
-        """Return the position before which all deliveries are counted in the offsets."""
+        """Return the position before which all deliveries are counted in the offsets.
+
+        What was delivered out of turn is passed over within moments, but for a message that waits
+        for long and of which a producer has sent the like: it is not waited for without end.
+        """
         for level, found in list(self._done.items()):
             if max(found, default=-1) < self.next_offset(level):
                 del self._done[level]
-        return self._base.position if self._done else self._store.commit_log.committed
+        begin, end = self._base.position, self._store.commit_log.committed
+        return begin if self._done and end - begin <= DONE_LOG_BYTES_MAX else end
 
     def _delivered_since(self, begin: int, end: int) -> dict[int, set[int]]:
         """Return by level the offsets that the log between says were delivered."""
@@ -227,17 +234,22 @@ class DelayProgress:
         return found
 
     def _delivered(self, record: Scanned) -> tuple[int, int] | None:
-        """Return level and offset of the delayed message that a record delivered, if it is one."""
+        """Return level and offset of the delayed message that a record delivered, if it did.
+
+        None as well for one that is known to be delivered.
+        """
         match = _VALUE.fullmatch(find_property(record.properties, DELIVERED_PROPERTY) or "")
         if match is None or find_property(record.properties, Property.REAL_TOPIC) != record.topic:
             return None
         level, offset = int(match[1]), int(match[2])
-        queue = self.queue(level)
-        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+        queue, begin = self.queue(level), self.next_offset(level)
+        if queue is None or not max(begin, queue.min_offset) <= offset < queue.max_offset:
             return None
-        if queue.entry(offset)[0] >= record.position:
+        position, *_ = queue.entry(offset)
+        if position >= record.position:
             return None  # of a queue that was there before
-        return level, offset
+        named = (SCHEDULE_TOPIC, level - 1, offset)
+        return (level, offset) if is_alike(self._store, record, position, named) else None
 
 
 def _raise(offsets: dict[int, int], others: Mapping[int, int]) -> None:

@@ -1,16 +1,14 @@
 """Which waiting messages the log says were delivered: those that a delivered record names.
 
-What is sent to this broker has no such mark, whatever its producer wrote. Another broker stores
-what it gets: where one has had the store, a record has to be like the message that it names.
+Such a record has to be like the message that it names (`delays/likeness.py`).
 """
 
 import re
 from typing import Final
 
-from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.properties import Property, find_property
-from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.words import TIMER_TOPIC
+from aerobee.storage.features.delays.likeness import is_alike
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY, mentions
 from aerobee.storage.features.timers.codecs import PRECISION_MS
 from aerobee.storage.log.scan import Scanned
@@ -27,13 +25,10 @@ def timer_mark(offset: int) -> bytes:
     return b"%b%d\x02" % (_NEEDLE, offset)
 
 
-def delivered_between(
-    store: MessageStore, begin: int, end: int, *, compared: bool = False
-) -> tuple[set[int], int]:
+def delivered_between(store: MessageStore, begin: int, end: int) -> tuple[set[int], int]:
     """Return the offsets of the timers' queue that records between two positions deliver.
 
-    And the second in which the last of them was. `compared`: only by records that are like the
-    message that waits, in the way of `repeated.py`.
+    And the second in which the last of them was.
     """
     found: set[int] = set()
     until_ms = 0
@@ -50,7 +45,7 @@ def delivered_between(
                 offset is not None
                 and queue.min_offset <= offset < queue.max_offset
                 and queue.entry(offset)[0] < record.position  # else of a queue that was before
-                and (not compared or _is_alike(store, record, queue.entry(offset)[0]))
+                and is_alike(store, record, queue.entry(offset)[0], (TIMER_TOPIC, 0, offset))
             ):
                 found.add(offset)
                 until_ms = max(until_ms, record.store_timestamp)
@@ -68,21 +63,3 @@ def _delivered(record: Scanned) -> int | None:
         return None
     own = find_property(record.properties, Property.REAL_TOPIC)
     return offset if record.topic in (own, TIMER_TOPIC) else None
-
-
-def _is_alike(store: MessageStore, scanned: Scanned, position: int) -> bool:
-    """Whether a record has key, topic, birth and body of the message that waits at a position."""
-    try:
-        delivered = decode_record(scanned.buffer, scanned.at)
-        if (data := store.record_at(position)) is None:
-            return False  # nor can it be delivered
-        waiting = decode_record(data)
-    except CorruptRecord:
-        return False
-    return _told(delivered) == _told(waiting)
-
-
-def _told(record: Record) -> tuple[object, ...]:
-    named = (Property.UNIQ_KEY, Property.REAL_TOPIC)
-    properties = tuple(find_property(record.properties, name) for name in named)
-    return *properties, record.born_timestamp, record.born_host, record.body

@@ -74,9 +74,7 @@ class TimerRecovery:
             index.read_s = index.wheel.begin_s = index.wheel.next_used(0) or now_s
         if index.behind or index.wheel.next_used(index.read_s) is not None:
             end = self._store.commit_log.committed
-            index.done, index.done_until_s = delivered_between(
-                self._store, index.position, end, compared=not self.is_believed
-            )
+            index.done, index.done_until_s = delivered_between(self._store, index.position, end)
             if not self.is_believed:  # another broker has had the store
                 done, until_s = delivered_unmarked(self._store, index, end)
                 index.done |= done
