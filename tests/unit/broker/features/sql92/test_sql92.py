@@ -1,5 +1,6 @@
 """The parts of SQL92 filters that the table of RocketMQ's answers does not reach."""
 
+import itertools
 import math
 
 import pytest
@@ -10,6 +11,8 @@ from aerobee.broker.features.sql92.scan import SCAN_NS_MAX, scan
 from aerobee.broker.features.sql92.terms import DEPTH_MAX, LOOKUPS_MAX
 from aerobee.broker.features.sql92.values import order_doubles, read_double, read_int32, read_int64
 from aerobee.remoting.message.record import Record, encode_record
+
+RECORD = memoryview(encode_record(Record(topic="T", properties=b"a\x012\x02")))
 
 
 @pytest.mark.parametrize("text", ["a > 1", "A > 1 /* not this */", "a > 1 -- nor that\n"])
@@ -102,6 +105,12 @@ def test_a_walk_ends_when_its_time_is_up() -> None:
         now_ns += SCAN_NS_MAX // 2 + 1
         return now_ns
 
-    record = memoryview(encode_record(Record(topic="T", properties=b"a\x012\x02")))
-    accept = scan(Expression("a > 1"), clock)
-    assert [accept(record) for _ in range(4)] == [True, True, None, None]
+    accept = scan(Expression("a > 1"), clock, lambda: now_ns)
+    assert [accept(RECORD) for _ in range(4)] == [True, True, None, None]
+
+
+def test_time_that_the_machine_gave_to_others_ends_no_walk() -> None:
+    """A clock that runs on says only when to look how much of it the walk has had."""
+    clock, cpu = itertools.count(10**9, 50 * SCAN_NS_MAX), itertools.count(7, SCAN_NS_MAX // 4 + 1)
+    accept = scan(Expression("a > 1"), lambda: next(clock), lambda: next(cpu))
+    assert [accept(RECORD) for _ in range(6)] == [True] * 4 + [None] * 2
