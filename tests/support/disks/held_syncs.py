@@ -34,7 +34,12 @@ class HeldBackend:
         """Nothing to wait for."""
 
     def complete(self, flusher: Flusher, token: int, error: int = 0) -> None:
-        """Tell of one sync."""
+        """Tell of one sync, and of the work that follows from it."""
         self.waiting.remove(token)
         self.done.append((token, error))
-        flusher.on_readable()
+        self.hear(flusher)
+
+    def hear(self, flusher: Flusher) -> None:
+        """Tell of all work: a round does it in slices, and in more of them on a busy machine."""
+        while self.done:
+            flusher.on_readable()
