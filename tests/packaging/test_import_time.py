@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from support.runs.partial_install import PartialInstall
 
-SECONDS_MAX = 0.24  # of CPU: twice what is promised, for machines that do something else as well
-ROUNDS = 5
+YARDSTICK = "import argparse, asyncio, csv, email.mime.text, logging.config, ssl, unittest.mock"
+TIMES_MAX = 2.5  # what that takes; 1.8 measured, 0.12 s of CPU and 0.07
+ROUNDS = 7
 LATE = {
     "aiohttp", "bz2", "hashlib", "http", "lzma", "multiprocessing", "numpy", "pydantic", "shutil",
     "tempfile", "unittest", "uvloop", "xml",
@@ -32,8 +33,12 @@ def client_alone(tmp_path_factory: pytest.TempPathFactory) -> PartialInstall:
 
 
 def imported(install: PartialInstall, statement: str) -> dict[str, Any]:
-    """Run a statement in a new process; return its CPU seconds and the modules it loaded."""
-    done = install.run("-c", IMPORT.format(statement=statement))
+    """Run a statement in a new process; return its CPU seconds and the modules it loaded.
+
+    Bytecode is kept, as where the client is installed: to compile all takes ten times as long.
+    """
+    program = IMPORT.format(statement=statement)
+    done = install.run("-c", program, PYTHONDONTWRITEBYTECODE="")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -77,7 +82,12 @@ def test_everything_is_two_packages_and_what_they_need(client_alone: PartialInst
 
 
 def test_the_import_is_quick(client_alone: PartialInstall) -> None:
-    """The best of some runs, in CPU time, which other processes lengthen least."""
-    statement = "from aerobee.client import *"
-    runs = [imported(client_alone, statement)["seconds"] for _ in range(ROUNDS)]
-    assert min(runs) < SECONDS_MAX
+    """In CPU time, and beside what Python's own modules take: others lengthen both alike.
+
+    The best of some runs in turns: who shares a core, or its caches, doubles what a run takes.
+    """
+    statements = ("from aerobee.client import *", YARDSTICK)
+    runs = [[imported(client_alone, each)["seconds"] for each in statements] for _ in range(ROUNDS)]
+    ours_s, yardstick_s = map(min, zip(*runs, strict=True))
+    print(f"{ours_s:.3f} s, the yardstick {yardstick_s:.3f} s")
+    assert ours_s < TIMES_MAX * yardstick_s

@@ -74,11 +74,13 @@ class PartialInstall:
         for info in site.glob("aerobee-*.dist-info"):
             (folder / info.name).symlink_to(info)
 
-    def run(self, *arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, *arguments: str, cwd: Path | None = None, **environment: str
+    ) -> "subprocess.CompletedProcess[str]":
         """Run this Python there, with no other packages than the folder's."""
         return subprocess.run(
             [sys.executable, "-S", *arguments],
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            env={**os.environ, "PYTHONPATH": str(self.folder), **environment},
             cwd=cwd or self.folder,
             capture_output=True,
             text=True,
