@@ -181,11 +181,12 @@ async def test_a_reply_that_nobody_takes_is_told(tmp_path: Path) -> None:
 
     async with EmbeddedCluster(root=tmp_path) as cluster, both_sides(cluster, handle) as asking:
         await asking.send(Message("t", b"plain"))
-        with pytest.raises(NoReply):
-            await asking.request(Message("t", b"x"), timeout_ms=200)
+        waiting = asyncio.create_task(asking.request(Message("t", b"x"), timeout_ms=60_000))
         await until(lambda: len(got) == 2, what="both messages")
         plain, request = sorted(got, key=lambda each: each.body)
         await asking.close()
+        with pytest.raises(Unavailable):
+            await waiting
         async with RequestProducer("r", namesrv=cluster.namesrv_addr, client=OTHER) as replier:
             with pytest.raises(InvalidMessage, match="nobody waits"):
                 await replier.reply(plain, b"y")
