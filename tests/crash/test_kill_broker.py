@@ -5,16 +5,14 @@ that a broker that dies here loses nothing that a client was told is stored.
 """
 
 import asyncio
-import os
-import random
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 from support.waiting import until
@@ -24,7 +22,6 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 64
 QUEUES = 4
 
@@ -57,12 +54,11 @@ async def send_until_dead(port: int, round_number: int, acknowledged: Placed) ->
             return  # killed
 
 
-async def read_everything(port: int) -> Placed:
-    """Pull every message of every queue; offsets must be dense."""
+async def read(port: int, begins: list[int]) -> Placed:
+    """Pull the messages of every queue from an offset each on; offsets must be dense."""
     found: Placed = {}
     async with await RawPeer.connect(port) as peer:
-        for queue_id in range(QUEUES):
-            offset = 0
+        for queue_id, offset in enumerate(begins):
             while True:
                 reply = await peer.request(pull_command(offset, queue_id=queue_id))
                 if reply.code != ResponseCode.SUCCESS:
@@ -80,6 +76,12 @@ def reached(acknowledged: Placed, wanted: int) -> bool:
     return len(acknowledged) >= wanted
 
 
+def assert_there(acknowledged: Placed, found: Placed, when: str) -> None:
+    """See every acknowledged message where the acknowledgement said."""
+    lost = {place: body for place, body in acknowledged.items() if found.get(place) != body}
+    assert not lost, f"{when}: {len(lost)} of {len(acknowledged)} lost"
+
+
 def verify(store: Path) -> None:
     """Run the store's own check over the files as they lie there."""
     done = subprocess.run(
@@ -95,29 +97,31 @@ def verify(store: Path) -> None:
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
     """After each kill every acknowledged message lies where the acknowledgement said."""
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    dice = random.Random(seed)
+    dice = drawn()
     process = KilledBroker(tmp_path, flush)
-    acknowledged: Placed = {}
+    everything: Placed = {}
+    ends = [0] * QUEUES
     for round_number in range(ROUNDS):
         process.start()
+        acknowledged: Placed = {}
         load = asyncio.create_task(send_until_dead(process.port, round_number, acknowledged))
-        before = len(acknowledged)
-        wanted = before + dice.randrange(1, 800)
+        wanted = dice.randrange(1, 800)
         await until(partial(reached, acknowledged, wanted), 20, "the load goes on")
         process.kill()
         await load
-        assert len(acknowledged) > before, "the load reached the broker"
+        assert acknowledged, "the load reached the broker"
         process.start()
         try:
-            found = await read_everything(process.port)
+            found = await read(process.port, ends)  # what came since the round before
         finally:
             process.kill()
-        lost = {place: body for place, body in acknowledged.items() if found.get(place) != body}
-        assert not lost, f"round {round_number}: {len(lost)} of {len(acknowledged)} lost"
+        assert_there(acknowledged, found, f"round {round_number}")
+        for queue_id, offset in found:
+            ends[queue_id] = max(ends[queue_id], offset + 1)
+        everything |= acknowledged
         assert process.seconds_to_serve < 30
     process.start()
+    assert_there(everything, await read(process.port, [0] * QUEUES), "in the end")
     assert process.stop() == 0
     assert not (process.store / "abort").exists()
     verify(process.store)

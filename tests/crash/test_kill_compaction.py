@@ -1,12 +1,12 @@
 """kill -9 of a broker that copies and compacts: every key has its latest acknowledged value."""
 
 import asyncio
-import os
 import random
 from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -17,13 +17,26 @@ from aerobee.remoting.message.record import Record, iter_records
 from aerobee.storage.tools.guessing import store_settings
 from aerobee.storage.verify import verify
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 KEYS = 12
 SMALL = {
     "compactionMappedFileSize": "11500",
     "compactionCqMappedFileSize": "2300",
     "compactionScheduleInternal": "100",
 }
+
+
+class Stored:
+    """What came to lie at each offset, as far as anybody was told, and the latest of each key."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[int, bytes] = {}
+        self.latest: dict[bytes, int] = {}
+
+    def note(self, offset: int, body: bytes) -> None:
+        """Take note of a message that was acknowledged, or is there."""
+        assert self.bodies.setdefault(offset, body) == body
+        key = body.split()[0]
+        self.latest[key] = max(offset, self.latest.get(key, offset))
 
 
 async def make_topic(peer: RawPeer) -> None:
@@ -37,7 +50,7 @@ async def make_topic(peer: RawPeer) -> None:
     assert reply.code == ResponseCode.SUCCESS
 
 
-async def load(port: int, dice: random.Random, stored: dict[int, bytes]) -> None:
+async def load(port: int, dice: random.Random, stored: Stored) -> None:
     """Send values of some keys, one after the other, until the connection ends."""
     number = 0
     try:
@@ -49,7 +62,7 @@ async def load(port: int, dice: random.Random, stored: dict[int, bytes]) -> None
                 properties = f"UNIQ_KEY\x01{number}\x02KEYS\x01{key}\x02"
                 reply = await peer.request(send_command(body, properties=properties))
                 assert reply.code == ResponseCode.SUCCESS, reply.remark
-                stored[int(reply.ext["queueOffset"])] = body
+                stored.note(int(reply.ext["queueOffset"]), body)
     except (OSError, EOFError, AerobeeError, TimeoutError):
         return
 
@@ -68,27 +81,24 @@ async def read(port: int) -> list[Record]:
             offset = int(reply.ext["nextBeginOffset"])
 
 
-def check(found: list[Record], stored: dict[int, bytes]) -> None:
-    """See every key's latest, each offset once, and of each what was sent there."""
+def check(found: list[Record], stored: Stored) -> None:
+    """See every key's latest, each offset once, and of each what was sent there.
+
+    It costs what is there and not what has ever been: the queue is about as long after each round.
+    """
     offsets = [record.queue_offset for record in found]
     assert offsets == sorted(set(offsets))
     for record in found:
-        assert stored.get(record.queue_offset, record.body) == record.body
-    bodies = {record.queue_offset: record.body for record in found}
-    latest: dict[bytes, int] = {}
-    for offset in sorted({**stored, **bodies}):
-        latest[{**bodies, **stored}[offset].split()[0]] = offset
-    assert {*latest.values()} <= {*offsets}
-    for record in found:
-        stored.setdefault(record.queue_offset, record.body)  # stored, and never acknowledged
+        stored.note(record.queue_offset, record.body)  # also what was never acknowledged
+    assert {*stored.latest.values()} <= {*offsets}
 
 
 @pytest.mark.timeout(60 + 20 * ROUNDS)
 async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
     """Copies, rounds and their notes are cut short wherever they are."""
-    dice = random.Random(20261125)
+    dice = drawn()
     broker = KilledBroker(tmp_path, "ASYNC_FLUSH", **SMALL)
-    stored: dict[int, bytes] = {}
+    stored = Stored()
     broker.start()
     async with await RawPeer.connect(broker.port) as peer:
         await make_topic(peer)
@@ -101,5 +111,5 @@ async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
         check(await read(broker.port), stored)
     left = await read(broker.port)
     assert await asyncio.to_thread(broker.stop) == 0
-    assert len(left) < len(stored), "rounds have taken place"
+    assert len(left) < len(stored.bodies), "rounds have taken place"
     assert not verify(store_settings(broker.store)).problems

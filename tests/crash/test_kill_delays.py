@@ -1,14 +1,13 @@
 """kill -9 of a broker with delayed messages under way: each is delivered, and delivered once."""
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -18,7 +17,6 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 LEVELS = "1s 2s 1s"
 OUTSTANDING = 16
 QUEUES = 2
@@ -124,9 +122,7 @@ async def test_each_delayed_message_is_delivered_once(tmp_path: Path, flush: str
 
     What was not acknowledged may be there or not, but not twice either.
     """
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    load = Load(random.Random(seed))
+    load = Load(drawn())
     broker = KilledBroker(tmp_path, flush, messageDelayLevel=LEVELS)
     for _ in range(ROUNDS):
         broker.start()

@@ -1,12 +1,11 @@
 """kill -9 of a broker that indexes: every acknowledged message is found by its keys, none twice."""
 
 import asyncio
-import os
-import random
 from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, drawn
 from support.servers.brokers import send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -20,7 +19,6 @@ from aerobee.storage.features.index.files import index_names
 from aerobee.storage.tools.guessing import store_settings
 from aerobee.storage.verify import verify
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 ASKED = 60  # keys of each round, of all rounds
 SMALL = {"maxHashSlotNum": "500", "maxIndexNum": "1500", "mapedFileSizeCommitLog": str(1 << 20)}
 
@@ -59,7 +57,7 @@ async def check(port: int, keys: list[str]) -> None:
 @pytest.mark.timeout(60 + 20 * ROUNDS)
 async def test_every_key_outlives_kills(tmp_path: Path) -> None:
     """Entries, slots, notes and the making of files are cut short wherever they are."""
-    dice = random.Random(20261125)
+    dice = drawn()
     broker = KilledBroker(tmp_path, "ASYNC_FLUSH", **SMALL)
     stored: list[str] = []
     broker.start()

@@ -22,6 +22,7 @@ from support.disks.logs import (
     small,
     write_queues,
 )
+from support.runs.kill_rounds import ROUNDS, drawn
 
 from aerobee.storage.settings import SYNC_FLUSH
 from aerobee.storage.store import MessageStore
@@ -80,11 +81,10 @@ class Writer:
             self.acknowledged[key] = set(found)  # recovery has found it and made it durable later
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_machine_crash_loses_nothing_that_was_synced(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("_", range(7 * ROUNDS))
+def test_a_machine_crash_loses_nothing_that_was_synced(tmp_path: Path, _: int) -> None:
     """Three lives with SYNC_FLUSH on a disk that forgets and tears what was not synced."""
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = drawn()
     settings = small(tmp_path, flush_mode=SYNC_FLUSH)
     files, writer = ForgetfulFiles(), Writer(chance)
     for _ in range(3):
@@ -100,10 +100,10 @@ def test_a_machine_crash_loses_nothing_that_was_synced(tmp_path: Path, seed: int
     assert not other_problems(settings)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_crash_while_nothing_of_ours_is_left(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("_", range(2 * ROUNDS))
+def test_a_crash_while_nothing_of_ours_is_left(tmp_path: Path, _: int) -> None:
     """The same without our own notes: RocketMQ's rules alone find every synced message."""
-    chance = random.Random(seed)
+    chance = drawn()
     settings = small(tmp_path, flush_mode=SYNC_FLUSH)
     files, writer = ForgetfulFiles(), Writer(chance)
     store = opened(settings, files)
@@ -160,11 +160,10 @@ def run_until_killed(root: Path, first: int, seconds: float) -> tuple[str, list[
     return opened_line, [int(word) for word in last[0].split()] if last else []
 
 
-def test_a_killed_process_loses_nothing_that_was_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("_", range(max(1, ROUNDS // 5)))
+def test_a_killed_process_loses_nothing_that_was_committed(tmp_path: Path, _: int) -> None:
     """SIGKILL at random moments, again and again on the same store."""
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    chance, first = random.Random(seed), 0
+    chance, first = drawn(), 0
     settings = small(
         tmp_path, segment_bytes=1 << 20, queue_file_entries=3000, window_bytes=1 << 18,
         first_window_bytes=1 << 18,
