@@ -17,7 +17,11 @@ from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import ResponseCode, SysFlag
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.message.batch import BatchedMessage
-from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX, join_properties
+from aerobee.remoting.message.properties import (
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    join_properties,
+)
 from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.storage.errors import LogBusy, MessageTooLarge, StoreError
 from aerobee.storage.features.delays.progress import DELIVERED_PROPERTY
@@ -80,7 +84,8 @@ class Storing:
         """Complete one message; `properties` may change with its place.
 
         Raises MessageTooLarge for properties that are too long, those included that a message gets
-        later by its place, and RequestError for properties that cannot be.
+        later by its place, and RequestError for properties that cannot be: what a field of a
+        header says may hold a separator, behind which another property would begin.
         """
         properties.pop(DELIVERED_PROPERTY, None)  # ours alone: recovery believes it
         light = self._appender.light
@@ -90,6 +95,10 @@ class Storing:
             if elsewhere := placer.elsewhere(properties, topic, queue_id, now_ms):
                 break
         text = join_properties(properties)
+        if text.count(PROPERTY_SEPARATOR) != len(properties):  # readers would see others
+            raise RequestError(
+                ResponseCode.MESSAGE_ILLEGAL, "a property has a separator of properties in it"
+            )
         encoded = text.encode("utf-8", "replace")
         require_room(len(encoded), light_bytes + (elsewhere.spare_bytes if elsewhere else 0))
         if elsewhere:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import shutil
 import struct
 import time
 from pathlib import Path
@@ -28,9 +29,9 @@ def timed(body: bytes, after_ms: int, **pairs: str) -> Command:
     return send_command(body, properties=text)
 
 
-def recall_command(handle: str, topic: str = "T") -> Command:
+def recall_command(handle: str, topic: str = "T", group: str = "g") -> Command:
     """A request to take a message back."""
-    ext = {"topic": topic, "recallHandle": handle, "producerGroup": "g"}
+    ext = {"topic": topic, "recallHandle": handle, "producerGroup": group}
     return Command(code=RequestCode.RECALL_MESSAGE, ext=ext, opaque=next_opaque())
 
 
@@ -106,6 +107,25 @@ async def test_what_cannot_be_taken_back(
             handle = base64.urlsafe_b64encode(text.encode()).decode()
         refused = await peer.request(recall_command(handle, topic))
         assert refused.code == code and remark in (refused.remark or ""), refused
+
+
+async def test_a_group_that_goes_on_as_a_mark_keeps_no_message_back(tmp_path: Path) -> None:
+    """What would make a start believe that another one was delivered is not stored."""
+    killed = tmp_path / "killed"
+    async with (
+        running_broker(tmp_path, recallMessageEnable="true") as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(timed(b"kept", 2500))).code == 0
+        other = await peer.request(timed(b"other", 60_000))
+        group = "g\x02AEROBEE_DELAYED\x01timer-0"
+        refused = await peer.request(recall_command(other.ext["recallHandle"], group=group))
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert refused.remark == "recall failed, execute error"
+        broker.context.writing.tick.commit_log()
+        shutil.copytree(tmp_path / "store", killed / "store")
+    async with running_broker(killed) as broker, await RawPeer.connect(broker.port) as peer:
+        await until_found(peer, [b"kept"])
 
 
 async def test_nobody_sends_to_the_timers_own_topic(tmp_path: Path) -> None:
