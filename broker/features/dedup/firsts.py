@@ -106,6 +106,7 @@ class TopicFirsts:
         self.ready.set()
         for topic, number in self.numbers.items():
             self._writing.queues.watched[topic] = (self.keys, number)
+        self._writing.queues.forget_checks()  # what had no key was stored, its queue not watched
 
     def watches(self, topic: str) -> bool:
         """Whether a topic stores a retry once."""

@@ -1,5 +1,6 @@
 """What a broker knows of unique keys after any stop: what the log has, whatever was saved."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.features.dedup import batch, known, send, stored, topic_command, unique_key, watch
 from support.raw_peer import RawPeer
-from support.servers.brokers import running_broker
+from support.servers.brokers import running_broker, send_command
 
 from aerobee.broker.app import Broker
 from aerobee.broker.features.dedup import feature, firsts, recovery
@@ -193,6 +194,30 @@ async def test_without_topics_there_is_no_file(tmp_path: Path) -> None:
     assert not snapshot(tmp_path).exists()
     async with serving(tmp_path) as (broker, peer):
         assert broker.features.find(Dedup) is None
+
+
+@pytest.mark.parametrize("fast", ["true", "false"])
+async def test_what_has_no_key_meanwhile_opens_no_way_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: str
+) -> None:
+    """It need not wait for the log to be read; who comes later to its queue is looked up."""
+    async with serving(tmp_path) as (_, peer):
+        await watch(peer)
+        await fill(peer, 0, 3)
+    read_on, run = asyncio.Event(), recovery.KeyRecovery.run
+
+    async def late(self: recovery.KeyRecovery) -> None:
+        await read_on.wait()
+        await run(self)
+
+    monkeypatch.setattr(recovery.KeyRecovery, "run", late)
+    async with serving(tmp_path, compiledFastPath=fast) as (broker, peer):
+        assert (await peer.request(send_command(b"no key", properties=""))).code == 0
+        read_on.set()
+        await known(broker)
+        assert "DUPLICATE" in (await peer.request(send(unique_key(0)))).ext
+        assert "DUPLICATE" not in (await peer.request(send(unique_key(9)))).ext
+        assert "DUPLICATE" in (await peer.request(send(unique_key(9)))).ext
 
 
 async def test_sends_wait_until_the_log_was_read(
