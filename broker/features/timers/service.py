@@ -340,6 +340,9 @@ class TimerService:
         except StoreError as error:
             wait_ms = REFUSED_WAIT_MS
             self._tell_refused(error)
+        except Exception:  # no memory, say: what was stored before is in the log all the same
+            wait_ms = REFUSED_WAIT_MS
+            log.exception("timer_delivery_failed")
         else:
             self._refused = False
         if stored:

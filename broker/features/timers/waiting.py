@@ -55,6 +55,8 @@ class WaitingRecord(msgspec.Struct, frozen=True, gc=False):
 
 def read_waiting(view: memoryview, position: int) -> WaitingRecord:
     """Take a record of the timers' queue apart; ValueError where there is none that is sound."""
+    if len(view) < HEAD_BYTES:  # which none is: its size may have a flipped bit
+        raise ValueError("the log has no message of the timers there")
     bits = _SYS_FLAG.unpack_from(view)[0] & HOST_BITS
     (
         total, magic, crc, queue_id, flag, queue_offset, own, sys_flag, born_ms, born_host,

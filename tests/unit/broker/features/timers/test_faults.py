@@ -230,3 +230,18 @@ async def test_a_damaged_unit_and_a_damaged_log(tmp_path: Path) -> None:
     timers.clock.advance(60_000)
     assert sorted(bodies(timers.store, "T")) == [b"%d" % number for number in range(8)]
     timers.stop()
+
+
+@pytest.mark.parametrize("size", [0, 10, 91])
+async def test_a_record_whose_size_is_damaged_keeps_no_other_back(
+    tmp_path: Path, size: int
+) -> None:
+    """What is shorter than any record is none, and the rest comes."""
+    timers = Timers(tmp_path)
+    positions = [timers.send(b"%d" % number, 1500 + number) for number in range(3)]
+    with (timers.store.segments.directory / file_name(0)).open("r+b") as file:
+        file.seek(positions[1])
+        file.write(size.to_bytes(4, "big"))
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"0", b"2"]
+    timers.stop()

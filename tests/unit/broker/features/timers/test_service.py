@@ -10,8 +10,10 @@ from support.disks.logs import NOW_MS, bodies, read_all
 from support.features.delays import BORN
 from support.features.timers import Timers
 
+from aerobee.broker.features.timers.outgoing import DueMessages
 from aerobee.broker.features.timers.reading import LEAD_MS
 from aerobee.broker.features.timers.service import SLICE_MESSAGES
+from aerobee.broker.features.timers.waiting import WaitingRecord
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.message.properties import parse_properties
@@ -178,6 +180,25 @@ async def test_a_full_disk_drops_nothing(timers: Timers, monkeypatch: pytest.Mon
     assert bodies(timers.store, "T") == []
     timers.clock.advance(2000)
     assert bodies(timers.store, "T") == [b"%d" % number for number in range(5)]
+
+
+async def test_what_came_before_a_fault_does_not_come_again(
+    timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory for one message: those before it are in the log, it follows when there is some."""
+    deliver, faults = DueMessages.deliver, [MemoryError("for one message")]
+
+    def fails_once(self: DueMessages, record: WaitingRecord) -> str:
+        if record.body == b"2" and faults:
+            raise faults.pop()
+        return deliver(self, record)
+
+    monkeypatch.setattr(DueMessages, "deliver", fails_once)
+    for number in range(4):
+        timers.send(b"%d" % number, 1500)
+    timers.clock.advance(5000)
+    assert bodies(timers.store, "T") == [b"0", b"1", b"2", b"3"]
+    assert timers.service.counts.current() == {"T": 0} and not faults
 
 
 async def test_a_clock_that_is_set(timers: Timers) -> None:
