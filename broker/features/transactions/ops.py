@@ -135,7 +135,8 @@ class OpMessages:
         tags_code = self._appender.tag_hashes[OP_TAG]
         message = (0, op_body(offsets), OP_PROPERTIES, tags_code)
         stamp = self._stamp
-        self._appender.append(queue, stamp.sys_flag, now_ms, stamp.at(now_ms), [message])
+        # not one that was sent: however small maxMessageSize is, it may be longer
+        self._appender.append_again(queue, stamp.sys_flag, now_ms, stamp.at(now_ms), message)
         self._note_written(queue.stored.max_offset - 1, max(offsets))
         self.on_written()
 

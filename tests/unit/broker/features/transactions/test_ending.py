@@ -110,6 +110,23 @@ async def test_the_ends_of_one_turn_share_an_op_message(broker: Broker, peer: Ra
     assert ops[-1].position > records(broker, "T")[-1].position
 
 
+async def test_an_op_message_may_be_longer_than_what_is_sent(tmp_path: Path) -> None:
+    """However small maxMessageSize is, the log says of each that it is over."""
+    small = {"maxMessageSize": "16", **FAR}
+    async with (
+        running_broker(tmp_path, **small) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        halves = [await begin(peer, b"%d" % number) for number in range(40)]
+        ends = [end_command(half, ROLLBACK, oneway=True) for half in halves]
+        await peer.send(b"".join(map(encode_frame, ends)))
+        await until(lambda: not transactions(broker).halves, what="all are over")
+    async with running_broker(tmp_path, **small) as broker:
+        assert not transactions(broker).halves
+        named = b"".join(record.body for record in records(broker, OP))
+        assert sorted(map(int, named.split(b",")[:-1])) == list(range(40))
+
+
 async def test_who_does_not_know_yet_is_not_answered(broker: Broker, peer: RawPeer) -> None:
     """The transaction stays open."""
     half = await begin(peer)
