@@ -14,7 +14,7 @@ from aerobee.remoting.message.message_id import offset_message_id
 from aerobee.remoting.message.properties import Property, find_property, parse_properties
 from aerobee.remoting.message.recall_handle import encode_recall_handle
 from aerobee.remoting.message.record import Record
-from aerobee.remoting.words import TIMER_TOPIC
+from aerobee.remoting.words import HALF_TOPIC, TIMER_TOPIC
 
 Keys: TypeAlias = Sequence[str | None]
 """The unique key of each message as its producer sent it, None where it sent none."""
@@ -78,7 +78,11 @@ class Once:
             key for key in keys if key and key not in found and firsts.known(topic, key, now_ms)
         }
         for key in missing:
-            if (record := await firsts.first(topic, key)) is not None:
+            if (record := await firsts.first(topic, key)) is None:
+                continue
+            if record.topic == HALF_TOPIC and not await self._storing.stands(record):
+                firsts.forget(topic, key, record.position)  # no one will ever see that one
+            else:
                 found[key] = record
         return bool(missing)
 

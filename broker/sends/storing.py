@@ -140,6 +140,11 @@ class Storing:
         """Who knows which batches are one record, None where no topic has such."""
         return self._writing.inner_batches
 
+    async def stands(self, half: Record) -> bool:
+        """Whether a half message is open, or was committed; RequestError: the disk refuses."""
+        outcomes = self._writing.outcomes
+        return outcomes is None or await outcomes.stands(half)
+
     def append(
         self,
         placed: Placed,

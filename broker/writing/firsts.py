@@ -97,6 +97,9 @@ class Firsts(Protocol):
         the disk refuses.
         """
 
+    def forget(self, topic: str, unique_key: str, position: int) -> None:
+        """Let a key be free again whose message at a position nobody will ever see."""
+
     def put(self, topic: str, unique_key: str, position: int, now_ms: int) -> None:
         """Note a message that was appended, behind all others, and committed."""
 

@@ -11,7 +11,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.appender import Appender
 from aerobee.broker.writing.firsts import Firsts
 from aerobee.broker.writing.hooks import BrokerHooks
-from aerobee.broker.writing.placing import BatchPlacer, HalfAppender
+from aerobee.broker.writing.placing import BatchPlacer, HalfAppender, HalfOutcomes
 from aerobee.broker.writing.queues import AckStyle, TopicQueues
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.store import MessageStore
@@ -40,6 +40,7 @@ class Writing(Room):
         self.store_host = store_host
         self.hooks = BrokerHooks(queues.forget_checks)
         self.halves: HalfAppender | None = None  # for the fast path
+        self.outcomes: HalfOutcomes | None = None  # of transactions, where there are any
         self.firsts: Firsts | None = None  # of topics that store a retry once
         self.inner_batches: BatchPlacer | None = None  # of topics that store a batch as one record
         self._unwatch: list[Callable[[], object]] = []

@@ -10,6 +10,7 @@ from aerobee.broker.writing.runs import ServeRun
 from aerobee.remoting.bodies import TopicConfig
 from aerobee.remoting.headers.envelopes import SendFields
 from aerobee.remoting.headers.transactions import EndTransactionRequest
+from aerobee.remoting.message.record import Record
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
@@ -68,6 +69,16 @@ class HalfAppender(Protocol):
         self, queue: TopicQueue, fields: SendFields, body: bytes, stamp: bytes, stamp_flag: int
     ) -> tuple[int, int, bytes] | None:
         """Return its position, offset and unique key; None for what it does not take."""
+
+
+class HalfOutcomes(Protocol):
+    """Knows how transactions have ended."""
+
+    async def stands(self, record: Record) -> bool:
+        """Whether a half message is open, or was committed; not so: nobody will ever see it.
+
+        Raises RequestError where the disk refuses.
+        """
 
 
 class StoredBefore(Exception):

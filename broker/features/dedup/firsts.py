@@ -140,9 +140,13 @@ class TopicFirsts:
         record = self._proven(position)
         if record is not None and is_first(record, topic, unique_key):
             return record
+        self.forget(topic, unique_key, position)
+        return None
+
+    def forget(self, topic: str, unique_key: str, position: int) -> None:
+        """Let a key be free again, unless another message has it by now."""
         if self._position(topic, unique_key, self.now_ms()) == position:
             self.keys.forget(self.numbers[topic], key_of(unique_key))
-        return None
 
     def put(self, topic: str, unique_key: str, position: int, now_ms: int) -> None:
         """Note a message that was appended, behind all others, and committed."""

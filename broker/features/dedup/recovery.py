@@ -9,6 +9,7 @@ power, or of before another broker had the store; without one all windows are re
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -25,6 +26,8 @@ from aerobee.broker.features.dedup.replay import (
 )
 from aerobee.broker.writing.firsts import key_of
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.message.record import Record
+from aerobee.remoting.words import HALF_TOPIC
 from aerobee.storage.features.dedup.snapshot import ROW, ROW_BYTES, KnownKeys, decode_snapshot
 from aerobee.storage.layout import DEDUP
 from aerobee.storage.reads.cold.file_lookup import FileLookup
@@ -72,7 +75,8 @@ class KeyRecovery:
         if snapshot is not None and firsts.numbers.keys() <= set(snapshot.topics.values()):
             behind = Behind(await self._load(snapshot, lookup), firsts.keys.clock_ms)
         windows_ms = dict(firsts.windows_ms)
-        await self._replay(replay(lookup, queues, windows_ms, behind, firsts.now_ms()))
+        found = replay(lookup, queues, windows_ms, behind, firsts.now_ms())
+        await self._replay(found, lookup, behind.position)
         log.info("unique_keys_known loaded=%d read=%d", self.loaded, self.replayed)
 
     async def _load(self, snapshot: KnownKeys, lookup: FileLookup) -> int:
@@ -96,17 +100,30 @@ class KeyRecovery:
             except RequestError:  # others read so much that there is no room to wait
                 await asyncio.sleep(BUSY_WAIT_S)
 
-    async def _replay(self, found: Iterator[Stored | None]) -> None:
+    async def _replay(
+        self, found: Iterator[Stored | None], lookup: FileLookup, behind: int
+    ) -> None:
+        """Take what the log has: the first of each key, but for a half that another one follows.
+
+        That one was stored since the transaction had come to nothing.
+        """
         firsts, keys = self._firsts, self._firsts.keys
+        halves = set[int]()
         while some := await self._beside(lambda: list(islice(found, RECORDS_AT_ONCE))):
             for each in some:
                 number = firsts.numbers.get(each.topic) if each is not None else None
                 if each is None or number is None:
                     continue
                 key = key_of(each.unique_key)
-                if keys.find(number, key, each.stored_ms) < 0:  # the first one counts
-                    keys.put(number, key, each.position, each.stored_ms)
-                    self.replayed += 1
+                if (first := keys.find(number, key, each.stored_ms)) >= 0:
+                    if first <= behind and await self._beside(partial(_is_half, lookup, first)):
+                        halves.add(first)
+                    if first not in halves:
+                        continue
+                keys.put(number, key, each.position, each.stored_ms)
+                if each.is_half:
+                    halves.add(each.position)
+                self.replayed += 1
 
     def _read(self) -> KnownKeys | None:
         path = self._store.settings.root / DEDUP
@@ -133,6 +150,20 @@ class KeyRecovery:
         return queues
 
 
+def _is_half(lookup: FileLookup, position: int) -> bool:
+    record = _record(lookup, position)
+    return record is not None and record.topic == HALF_TOPIC
+
+
+def _record(lookup: FileLookup, position: int) -> Record | None:
+    """Return the record at a position without its body, None where none can be read."""
+    try:
+        size = int.from_bytes(lookup.read(position, 4), "big", signed=True)
+    except OSError:
+        return None
+    return ReadAhead(lookup).record(position, size) if size > 0 else None
+
+
 def _believed(rows: bytes, topics: dict[int, str], lookup: FileLookup) -> int:
     """Return up to which byte the rows of a snapshot are borne out by the log."""
     windows_ms = dict.fromkeys(topics.values(), 0)
@@ -141,11 +172,7 @@ def _believed(rows: bytes, topics: dict[int, str], lookup: FileLookup) -> int:
         key, position, seen_ms, number = ROW.unpack_from(rows, at)
         if number not in topics:
             continue
-        try:
-            size = int.from_bytes(lookup.read(position, 4), "big", signed=True)
-        except OSError:
-            continue
-        record = ReadAhead(lookup).record(position, size) if size > 0 else None
+        record = _record(lookup, position)
         if record is None or record.store_timestamp != seen_ms:
             continue
         said = stored(record, windows_ms)

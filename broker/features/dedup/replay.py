@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.remoting.message.properties import Property, find_property
@@ -36,6 +37,12 @@ SEARCHES_MAX: Final = 8
 WAITING_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
 """Where messages wait that were sent to another topic, which they name."""
 
+_WAITED: Final = {
+    TIMER_TOPIC: (Property.TIMER_ROLL_TIMES,),
+    HALF_TOPIC: (Property.TRANSACTION_CHECK_TIMES, Property.TRAN_PREPARED_QUEUE_OFFSET),
+}
+"""What one has there that has waited before, and was stored again to go on; no producer's."""
+
 
 class Stored(NamedTuple):
     """A message with a unique key that a producer has sent to a topic."""
@@ -44,6 +51,7 @@ class Stored(NamedTuple):
     unique_key: str
     position: int
     stored_ms: int
+    is_half: bool  # nobody may ever see it
 
 
 class ReplayedQueue(msgspec.Struct, frozen=True):
@@ -132,16 +140,23 @@ class ReadAhead:
 def stored(record: Record, windows_ms: Mapping[str, int]) -> Stored | None:
     """Return what a record says of unique keys, None where it is not what a producer has sent."""
     properties, topic = record.properties, record.topic
+    unique_key = find_property(properties, Property.UNIQ_KEY)
     if topic in WAITING_TOPICS:
         topic = find_property(properties, Property.REAL_TOPIC) or ""
-        if find_property(properties, Property.TIMER_ROLL_TIMES) is not None:
-            return None  # it has waited before, and was stored again to go on
-    elif find_property(properties, DELIVERED_PROPERTY) is not None:
+        names = _WAITED.get(record.topic, ())
+        if any(find_property(properties, name) is not None for name in names):
+            return None
+        if find_property(properties, Property.TIMER_DEL_UNIQKEY) == unique_key:
+            return None  # it takes the message with that key back
+    elif (
+        record.sys_flag & SysFlag.TRANSACTION_ROLLBACK == SysFlag.TRANSACTION_COMMIT
+        or find_property(properties, DELIVERED_PROPERTY) is not None
+    ):
         return None  # it was sent when it began to wait
-    unique_key = find_property(properties, Property.UNIQ_KEY)
     if topic not in windows_ms or unique_key is None:
         return None
-    return Stored(topic, unique_key, record.position, record.store_timestamp)
+    is_half = record.topic == HALF_TOPIC
+    return Stored(topic, unique_key, record.position, record.store_timestamp, is_half)
 
 
 def _first_since(

@@ -22,6 +22,13 @@ from aerobee.storage.features.timers.codecs import PRECISION_MS
 UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """Of units in memory that the disk does not take: then no more messages are."""
 
+_OWN: Final = (
+    Property.TIMER_ROLL_TIMES,
+    Property.TIMER_ENQUEUE_MS,
+    Property.TIMER_DEQUEUE_MS,
+)
+"""The broker's own: a program that sends what it has consumed may have copied them."""
+
 
 class TimerPlacer:
     """Puts messages that are due later into the timers' queue."""
@@ -47,6 +54,8 @@ class TimerPlacer:
         due_ms = checked_ms(properties, now_ms, settings.timer_max_delay_sec)
         if due_ms is None:
             return None
+        for name in _OWN:
+            properties.pop(name, None)
         out = out_ms(due_ms)
         self._check_room(out, settings.timer_congest_num_each_slot)
         properties[Property.TIMER_OUT_MS] = str(out)

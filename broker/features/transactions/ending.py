@@ -215,6 +215,10 @@ class Endings:
         """Answer when the outcome is as safe as the store promises."""
         if not await committed:
             raise self._lost()
+        return await self.durable()
+
+    async def durable(self) -> Reply:
+        """Answer when what was committed is as safe as the store promises."""
         durable, done = _promise()
         self._tick.when_durable(done)
         return Reply(code=0 if await durable else ResponseCode.FLUSH_DISK_TIMEOUT)

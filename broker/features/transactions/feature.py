@@ -13,6 +13,7 @@ from aerobee.broker.features.transactions.fast_halves import FastHalves
 from aerobee.broker.features.transactions.halves import OpenHalves
 from aerobee.broker.features.transactions.metrics_file import TransactionMetricsFile
 from aerobee.broker.features.transactions.ops import Clocks, OpMessages
+from aerobee.broker.features.transactions.outcomes import Outcomes
 from aerobee.broker.features.transactions.placing import HalfPlacer
 from aerobee.broker.features.transactions.progress import TransactionProgress
 from aerobee.broker.features.transactions.recovery import TransactionRecovery
@@ -61,6 +62,7 @@ class Transactions(Feature):
         self.placer = HalfPlacer(parts.live, writing, halves, clock)
         self.placer.added = self.checks.added
         writing.halves = FastHalves(parts.live, writing, endings, self.placer)
+        writing.outcomes = Outcomes(self._store, parts.cold.lookups, halves)
         self.files = (self._metrics.file,)
         self.answers = Routes("transactions")
         self.answers.on(RequestCode.END_TRANSACTION, EndTransactionRequest)(endings.end)

@@ -11,8 +11,8 @@ from typing import Final
 
 from aerobee.broker.features.transactions.checking import HalfChecks
 from aerobee.broker.features.transactions.ending import Endings
-from aerobee.broker.features.transactions.halves import Key
-from aerobee.broker.features.transactions.texts import COPY_BYTES_MAX, key_of
+from aerobee.broker.features.transactions.outcomes import stored_since
+from aerobee.broker.features.transactions.texts import key_of
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.transactions import ResumeCheckHalfMessageRequest
@@ -22,15 +22,9 @@ from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Reply, Request
 from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from aerobee.storage.errors import StoreError
-from aerobee.storage.layout import ENTRY_BYTES
-from aerobee.storage.queues.files import ENTRY
-from aerobee.storage.queues.snapshot import QueueSnapshot
-from aerobee.storage.reads.cold.file_lookup import FileLookup
-from aerobee.storage.reads.search import record_bytes_at
 from aerobee.storage.store import MessageStore
 
 QUEUE_ID: Final = 0
-ENTRIES_AT_ONCE: Final = 1024
 
 
 class Resuming:
@@ -53,7 +47,7 @@ class Resuming:
                 ResponseCode.SYSTEM_ERROR,
                 f"Put message back to {HALF_TOPIC} failed. ({error})",
             ) from error
-        return Reply()
+        return await self._endings.durable()
 
     async def _resume(self, position: int) -> None:
         """Raise ValueError for what is not to be resumed."""
@@ -69,41 +63,9 @@ class Resuming:
             return
         queue = self._store.find_queue(HALF_TOPIC, QUEUE_ID)
         if queue is not None:
-            look = partial(begun_since, queue.snapshot(), position, len(found or b""), key)
+            named = HALF_TOPIC, QUEUE_ID
+            look = partial(stored_since, queue.snapshot(), named, position, record.total_size, key)
             if await lookups.beside(look):
                 raise ValueError("it was resumed before, and has ended or was given up since")
         if self._endings.halves.find(key) is None:  # its producer may have sent it again
             self._checks.resume(record)
-
-
-def begun_since(
-    queue: QueueSnapshot, begin: int, size_bytes: int, key: Key, lookup: FileLookup
-) -> bool:
-    """Whether the half topic has a message of a transaction behind a position; for a thread.
-
-    Its records have about the size of the one there, `size_bytes`.
-    """
-    entries = lookup.entries(queue)
-    low, high = queue.min_offset, queue.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        if entries.entry(middle)[0] < begin:
-            low = middle + 1
-        else:
-            high = middle
-    while low < queue.max_offset and (run := entries.run(low, ENTRIES_AT_ONCE)):
-        for position, size, _ in ENTRY.iter_unpack(run[: len(run) // ENTRY_BYTES * ENTRY_BYTES]):
-            if abs(size - size_bytes) <= 2 * COPY_BYTES_MAX and _is_of(lookup, position, low, key):
-                return True
-            low += 1
-    return False
-
-
-def _is_of(lookup: FileLookup, position: int, offset: int, key: Key) -> bool:
-    try:
-        data = record_bytes_at(lookup, position, (HALF_TOPIC, QUEUE_ID, offset))
-    except CorruptRecord:
-        return False
-    if data is None or key.unique_key.encode() not in data:
-        return False
-    return key_of(parse_properties(decode_record(data, check_crc=False).properties)) == key
