@@ -21,7 +21,7 @@ from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from aerobee.remoting.codes import Perm, ResponseCode
 from aerobee.remoting.errors import RequestError
-from aerobee.remoting.words import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
+from aerobee.remoting.words import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX, SYSTEM_TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +205,8 @@ class TopicTable:
 
     def _put(self, config: TopicConfig) -> None:
         known = config.topic_name in self._table
-        if not known and len(self._table) >= self.topics_max:
+        own = config.topic_name in SYSTEM_TOPICS  # made when it is needed, by the broker itself
+        if not (known or own) and len(self._table) >= self.topics_max:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {config.topic_name} cannot be made: the broker has {len(self._table)} "

@@ -46,8 +46,8 @@ class Asking:
         """Ask about a half, if somebody is there; `record` is any of its records."""
         connections = self._members.producers_of(half.key.group)
         if not connections:
-            log.info("nobody_to_ask group=%s topic=%s key=%s",
-                     half.key.group, half.key.topic, half.key.unique_key)  # fmt: skip
+            log.warning("nobody_to_ask group=%s topic=%s key=%s",
+                        half.key.group, half.key.topic, half.key.unique_key)  # fmt: skip
             return
         command = self._command(half, record)
         in_turn = self._in_turn(half.key.group, connections)
@@ -56,7 +56,7 @@ class Asking:
             try:
                 connection.oneway(command)
             except AerobeeError as error:
-                log.info("check_not_sent remote=%s error=%s", connection.remote, error)
+                log.warning("check_not_sent remote=%s error=%s", connection.remote, error)
             else:
                 return
 

@@ -34,6 +34,7 @@ from aerobee.remoting.message.record import Record, decode_record, host_bytes
 from aerobee.remoting.net.tasks import Tasks
 from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from aerobee.storage.errors import LogBusy, StoreError
+from aerobee.storage.upkeep.wall_time import WallTime
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,9 @@ class HalfChecks:
         self._call_ms = 0
         self._running = False
         self._refused = False
+        self._wall = WallTime(
+            lambda: self._clock.now_ms() / 1000, lambda: self._clock.steady_ms() / 1000
+        )
         self._tasks = Tasks()
         self._cold: list[Half] = []  # of the slice
         self._fetching = False
@@ -150,38 +154,45 @@ class HalfChecks:
         wait_s = 0.0
         asked_bytes = 0
         rooms: dict[str, bool] = {}  # by group: a slice is written when it is over
-        for half in self._halves.take_due(steady_ms, SLICE_HALVES):
-            if (has_room := rooms.get(group := half.key.group)) is None:
-                has_room = rooms[group] = self._asking.has_room(group)
-            if not has_room:
-                wait_ms = UNREAD_WAIT_MS + len(self._halves) // UNREAD_LOOKS
-                self._halves.put_off(half, steady_ms + wait_ms)
-                continue
-            if half.position >= self._store.commit_log.committed:  # a copy of this very turn
-                self._halves.put_off(half, steady_ms + round(BUSY_WAIT_S * 1000))
-                continue
-            if not self._lookups.is_warm(half.position):
-                self._cold.append(half)
-                continue
-            try:
-                asked_bytes += self._one(half, asked)
-                self._refused = False
-            except LogBusy:
-                wait_s = BUSY_WAIT_S
-            except StoreError as error:
-                wait_s = REFUSED_WAIT_S
-                self.on_refused(error)
-                if not self._refused:
-                    self._refused = True
-                    log.error("transaction_checks_wait reason=%r", str(error))
-            except BaseException:
-                self._halves.put_off(half, steady_ms + round(REFUSED_WAIT_S * 1000))
-                raise
-            if wait_s:
-                self._halves.put_off(half, steady_ms)
-                break
-            if asked_bytes > SLICE_BYTES:
-                break
+        try:
+            for half in self._halves.take_due(steady_ms, SLICE_HALVES):
+                if (has_room := rooms.get(group := half.key.group)) is None:
+                    has_room = rooms[group] = self._asking.has_room(group)
+                if not has_room:
+                    wait_ms = UNREAD_WAIT_MS + len(self._halves) // UNREAD_LOOKS
+                    self._halves.put_off(half, steady_ms + wait_ms)
+                    continue
+                if half.position >= self._store.commit_log.committed:  # a copy of this very turn
+                    self._halves.put_off(half, steady_ms + round(BUSY_WAIT_S * 1000))
+                    continue
+                if not self._lookups.is_warm(half.position):
+                    self._cold.append(half)
+                    continue
+                try:
+                    asked_bytes += self._one(half, asked)
+                    self._refused = False
+                except LogBusy:
+                    wait_s = BUSY_WAIT_S
+                except StoreError as error:
+                    wait_s = REFUSED_WAIT_S
+                    self.on_refused(error)
+                    if not self._refused:
+                        self._refused = True
+                        log.error("transaction_checks_wait reason=%r", str(error))
+                except BaseException:
+                    self._halves.put_off(half, steady_ms + round(REFUSED_WAIT_S * 1000))
+                    raise
+                if wait_s:
+                    self._halves.put_off(half, steady_ms)
+                    break
+                if asked_bytes > SLICE_BYTES:
+                    break
+        finally:  # where one fails, too: those before it are counted as asked about
+            self._ask(asked)
+        return wait_s
+
+    def _ask(self, asked: list[tuple[Half, Record]]) -> None:
+        """Store what a slice has come to, and ask the producers."""
         if self._cold and not self._fetching:
             self._fetching = self._tasks.start(self._fetch(), "cold half messages") is not None
         if self._ops.pending or asked:
@@ -190,7 +201,6 @@ class HalfChecks:
                 self._tick.schedule()
                 for half, record in asked:
                     self._asking.ask(half, record)
-        return wait_s
 
     async def _fetch(self) -> None:
         """Read what is due and not in memory, beside the loop; then it is due again."""
@@ -225,6 +235,7 @@ class HalfChecks:
         old_ms = now_ms - min(record.born_timestamp, record.store_timestamp)
         looked_at = half.checks > 0 or half.first_offset is not None
         too_old = looked_at and old_ms > settings.file_reserved_time * HOUR_MS
+        too_old = too_old and self._wall.now() is not None  # else the clock was set ahead
         if half.checks >= settings.transaction_check_max or too_old:
             self._give_up(half, record)
             return 0

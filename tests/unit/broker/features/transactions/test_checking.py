@@ -1,7 +1,7 @@
 """Producers are asked about what they have not decided: when, who, how often, and then."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from support.features.transactions import (
     bodies,
     end,
     end_command,
+    half_command,
     producer_beat,
     records,
     transactions,
@@ -24,14 +25,17 @@ from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.features.transactions import feature
+from aerobee.broker.features.transactions.checking import HalfChecks
+from aerobee.broker.features.transactions.halves import Half
 from aerobee.broker.features.transactions.texts import copied_text
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.clocks import wall_clock_ms
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.properties import join_properties, parse_properties
-from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.message.record import Record, decode_record
 
 SOON = {"transactionTimeOut": "50", "transactionCheckInterval": "100"}
 
@@ -151,6 +155,32 @@ async def test_what_nobody_decides_is_given_up_and_can_be_resumed(tmp_path: Path
         assert bodies(broker) == [b"hello"]
 
 
+async def test_a_resume_is_answered_when_the_disk_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SYNC_FLUSH: a loss of power takes none that an administrator was told of."""
+    sync = {"flushDiskType": "SYNC_FLUSH", "transactionCheckMax": "1"}
+    held: list[Callable[[bool], None]] = []
+    async with (
+        running_broker(tmp_path, **sync, **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        await until(lambda: bool(records(broker, GIVEN_UP)), what="it is given up")
+        (given_up,) = records(broker, GIVEN_UP)
+        fields = {"topic": "T", "msgId": f"{half['msgId'][:-16]}{given_up.position:016X}"}
+        code = RequestCode.RESUME_CHECK_HALF_MESSAGE
+        with monkeypatch.context() as slow_disk:
+            slow_disk.setattr(
+                broker.store.flusher, "request", lambda position, done: held.append(done)
+            )
+            await peer.send(encode_frame(Command(code=code, ext=fields, opaque=next_opaque())))
+            await until(lambda: bool(held), what="the disk is asked")
+        for done in held:
+            done(True)
+        assert (await peer.read()).code == 0
+
+
 async def test_who_wants_no_check_for_a_time_gets_none(broker: Broker, peer: RawPeer) -> None:
     """The others' checks do not wait for it."""
     assert (await peer.request(producer_beat())).code == 0
@@ -209,6 +239,67 @@ async def test_nothing_is_scheduled_while_nothing_is_open(broker: Broker, peer: 
     await until(lambda: feature.checks._call is None, what="the timer of its check")
     await asyncio.sleep(0.15)
     assert feature.checks._call is None
+
+
+async def test_a_broker_with_as_many_topics_as_it_may_have_gives_up_too(tmp_path: Path) -> None:
+    """The topic of what was given up is its own, and made when it is needed."""
+    async with (
+        running_broker(tmp_path, transactionCheckMax="1", topicsMax="100", **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        half = await begin(peer)
+        topics = broker.context.tables.topics
+        for number in range(100 - len(topics)):
+            topics.create_on_send(f"T{number}", "TBW102", 1)
+        await until(lambda: bool(records(broker, GIVEN_UP)), what="it is given up")
+        assert topics.get(GIVEN_UP) is not None
+        assert (await end(peer, half, COMMIT))[0] == ResponseCode.SYSTEM_ERROR
+
+
+async def test_one_that_cannot_be_looked_at_leaves_the_others_their_question(
+    broker: Broker, peer: RawPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before it in a slice have been counted as asked about, and are."""
+    one = HalfChecks._one
+
+    def without_memory(self: HalfChecks, half: Half, asked: list[tuple[Half, Record]]) -> int:
+        if half.key.unique_key == "NONE":
+            raise MemoryError("for this one")
+        return one(self, half, asked)
+
+    assert (await peer.request(producer_beat())).code == 0
+    monkeypatch.setattr(HalfChecks, "_one", without_memory)
+    halves = [half_command(b"%d" % n, key=key) for n, key in enumerate(["A", "NONE", "B"])]
+    await peer.send(b"".join(map(encode_frame, halves)))
+    asked: list[str] = []
+    while len(asked) < 4:
+        command = await peer.read()
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            times = parse_properties(decode_record(command.body).properties)
+            asked.append(
+                f"{command.ext['transactionId']} {times.get('TRANSACTION_CHECK_TIMES', '0')}"
+            )
+    assert {"A 0", "B 0"} <= set(asked), "none is left out"
+
+
+async def test_a_clock_that_is_set_ahead_makes_nobody_give_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the log lose its files then: for an hour nothing is too old."""
+    ahead_ms = [0]
+    monkeypatch.setattr(feature, "wall_clock_ms", lambda: wall_clock_ms() + ahead_ms[0])
+    async with (
+        running_broker(tmp_path, **SOON) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert (await peer.request(producer_beat())).code == 0
+        half = await begin(peer)
+        await peer.read()
+        ahead_ms[0] = 200 * 3_600_000
+        await peer.read()
+        assert await end(peer, half, COMMIT) == (0, "")
+        assert bodies(broker) == [b"hello"]
+        assert not records(broker, GIVEN_UP)
 
 
 async def test_who_wants_no_check_for_ever_is_given_up(

@@ -1,8 +1,10 @@
 """Questions to producers that read slowly, or not at all: they get what they can take."""
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ from support.servers.brokers import running_broker
 from support.waiting import until
 
 from aerobee.broker.app import Broker
+from aerobee.broker.features.transactions import asking
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command, next_opaque
+from aerobee.remoting.net.server_log import LIKE_MAX, ServerLog
 
 HALVES = 120
 BODY = bytes(100 << 10)
@@ -31,6 +35,18 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """A broker that asks about everything when it is told to."""
     async with running_broker(tmp_path, **SETTINGS) as running:
         yield running
+
+
+@pytest.fixture
+def peer_log() -> Iterator[StringIO]:
+    """What a server's log has of questions."""
+    log, text = logging.getLogger(asking.__name__), StringIO()
+    handler, level = ServerLog(text), log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield text
+    log.setLevel(level)
+    log.removeHandler(handler)
 
 
 async def make_due(port: int) -> None:
@@ -81,3 +97,14 @@ async def test_who_reads_nothing_is_not_asked_for_more(broker: Broker) -> None:
         assert checks < HALVES, "who cannot be asked was not"
         assert len(records(broker, HALF)) == HALVES + 1 + checks
         assert await asked(silent, HALVES) == {f"K{number}": 1 for number in range(HALVES)}
+
+
+async def test_who_is_not_there_fills_no_log(broker: Broker, peer_log: StringIO) -> None:
+    """Whoever begins transactions and goes leaves a line for some of them, and how many more."""
+    count = 3 * LIKE_MAX
+    async with await RawPeer.connect(broker.port) as peer:
+        for number in range(count):
+            await begin(peer, b"%d" % number)
+    await make_due(broker.port)
+    await until(lambda: len(records(broker, HALF)) == 2 * count, what="all are looked at")
+    assert 0 < peer_log.getvalue().count("nobody_to_ask") <= LIKE_MAX
