@@ -54,7 +54,23 @@ PROMISES: Final = {
         "leave it out",
         ("",),
     ),
+    "transRocksDBEnable": Promise(
+        "open transactions are found in the log, what RocksDB holds of them would be unseen",
+        "set it to false",
+    ),
+    "timerRocksDBEnable": Promise(
+        "what waits is found in the log and timerwheel, what RocksDB holds would be unseen",
+        "set it to false",
+    ),
+    "indexRocksDBEnable": Promise(
+        "keys are found in index files, those that RocksDB holds would be unseen",
+        "set it to false",
+    ),
     # what becomes of a message
+    "appendTopicForTimerDeleteKey": Promise(
+        "a message that takes another one back names its unique key, without the topic before it",
+        "set it to false",
+    ),
     "enabledAppendPropCRC": Promise(
         "properties get no checksum, bodies have one", "set it to false"
     ),
@@ -137,13 +153,26 @@ HARMLESS: Final = {
         popPollingMapExpireTimeSeconds popPollingMapSize popPollingSize
         popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow
-        reviveScanTime skipWhenCKRePutReachMaxTimes""",
+        reviveScanTime skipWhenCKRePutReachMaxTimes
+        maxMessageFilterNumForNotification popFromRetryProbabilityForPriority popReviveConcurrency
+        popReviveSkipIfGroupAbsent priorityOrderAsc useMessageFilterForNotification
+        useSeparateRetryQueue""",
     "of transactions: the turn of the loop gathers op messages": """
         transactionOpBatchInterval transactionOpMsgMaxSize""",
+    "of lite topics: a request for one is refused by its code": """
+        enableLiteEventMode enableLitePopLog liteEventCheckInterval liteEventFullDispatchDelayTime
+        liteEventFullDispatchDelayTimeForWildcardGroup liteLagCountMetricsEnable
+        liteLagLatencyCollectEnable liteLagLatencyMetricsEnable liteLagLatencyTopK
+        liteSubscriptionCheckInterval liteSubscriptionCheckTimeoutMills liteTtlCheckInterval
+        maxClientEventCount maxLiteSubscriptionCount minLiteTTl""",
+    "light queues, of which there are maxLmqConsumeQueueNum at most in any case": """
+        enableLmqQuota""",
     "delivery to the millisecond, in which nothing is dropped, and its counts, which are exact": """
         timerColdDataCheckIntervalMs timerEnableCheckMetrics timerEnableRetryUntilSuccess
         timerGetMessageThreadNum timerInterceptDelayLevel timerMetricSmallThreshold
-        timerProgressLogIntervalMs timerPutMessageThreadNum timerSkipUnknownError""",
+        timerProgressLogIntervalMs timerPutMessageThreadNum timerSkipUnknownError
+        timerReputServiceCorePoolSize timerReputServiceMaxPoolSize timerReputServiceQueueCapacity
+        timerWheelSnapshotFlush timerWheelSnapshotIntervalMs""",
     "how a log is written and mapped: at least as safe here": """
         checkCRCOnRecover commitCommitLogLeastPages commitCommitLogThoroughInterval
         commitIntervalCommitLog commitLogForceSwapMapInterval commitLogSwapMapInterval
@@ -158,7 +187,8 @@ HARMLESS: Final = {
         maxRecoveryCommitlogFiles putConsumeQueueDataByFileChannel
         putMessageTimeout readUnCommitted recheckReputOffsetFromCq transientStorePoolEnable
         transientStorePoolSize wakeCommitWhenPutMessage wakeFlushWhenPutMessage
-        warmMapedFileEnable writeWithoutMmap""",
+        warmMapedFileEnable writeWithoutMmap
+        checkCommitLogOffsetOnRecover commitLogRecoverMaxNum sharedByteBufferNum""",
     "when files go, in steps: the limits themselves work": """
         correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
         enableCleanExpiredOffset logicalDiskSpaceCleanForciblyThreshold
@@ -178,14 +208,22 @@ HARMLESS: Final = {
         expectConsumerNumUseFilter filterDataCleanTimeSpan filterSupportRetry
         mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue maxConsumeQueueScan
         maxErrorRateOfBloomFilter messageIndexSafe
-        putMsgIndexHightWater sampleCountThreshold sampleSteps""",
+        putMsgIndexHightWater sampleCountThreshold sampleSteps
+        indexFileReadEnable indexFileWriteEnable""",
     "of RocksDB, which nothing turns on": """
         bottomMostCompressionTypeForConsumeQueueStore cleanRocksDBDirtyCQIntervalMin
         combineAssignOffsetCQType combineCQEnableCheckSelf combineCQLoadingCQTypes
         combineCQMaxExtraSearchCommitLogFiles combineCQPreferCQType enableRocksDBLog
         memTableFlushIntervalMs realTimePersistRocksDBConfig rocksdbCQDoubleWriteEnable
         rocksdbCompressionType rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold
-        statRocksDBCQIntervalSec""",
+        statRocksDBCQIntervalSec
+        combineCQUseRocksdbForLmq iteratorWhenUseRocksdbConsumeQueue maxRocksDBIndexQueryDays
+        persistConsumerOffsetIncrementally timerRecallToTimeWheelEnable timerRecallToTimelineEnable
+        timerRocksDBPrecisionMs timerRocksDBRollIntervalHours timerRocksDBRollMaxTps
+        timerRocksDBRollRangeHours timerRocksDBStopScan timerRocksDBTimeExpiredMaxTps
+        transWriteOriginTransHalfEnable transactionCheckRocksdbCoreThreads
+        transactionCheckRocksdbMaxThreads transactionCheckRocksdbQueueCapacity
+        useSeparateStorePathForRocksdbCQ useSingleRocksDBForAllConfigs""",
     "delivery of delayed messages, which is exact and in order here": """
         delayOffsetUpdateVersionStep enableScheduleAsyncDeliver enableScheduleMessageStats
         scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked""",
@@ -209,7 +247,8 @@ HARMLESS: Final = {
         metricLoggingExporterIntervalInMills metricsExporterType metricsGrpcExporterHeader
         metricsGrpcExporterTarget metricsInDelta metricsLabel metricsOtelCardinalityLimit
         metricsPromExporterHost metricsPromExporterPort printChannelGroups
-        printChannelGroupsMinNum""",
+        printChannelGroupsMinNum
+        metricsExportBatchMaxDataPoints""",
     "of a nameserver, or of where RocketMQ is installed": """
         brokerConfigPath clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity
         clusterTest configStorePath defaultThreadPoolNums defaultThreadPoolQueueCapacity
