@@ -9,6 +9,7 @@ from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.cold.views import LOOKUPS, View, Views
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
+from aerobee.remoting.message.message_id import kept_place
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.queues.snapshot import QueueSnapshot
 from aerobee.storage.reads.cold.file_lookup import FileLookup
@@ -53,11 +54,14 @@ class Lookups:
         """Whether the record at a position, if there is one, is in memory."""
         return self._store.reader.is_warm(position)
 
-    async def record(self, position: int) -> bytes:
+    async def record(self, position: int, topic: str | None = None) -> bytes:
         """Return the record at a position of the log, as it is stored.
 
-        Raises RequestError where there is none, or it is damaged; OSError where the disk refuses.
+        One that is kept beside the log is found if its topic is said. Raises RequestError where
+        there is none, or it is damaged; OSError where the disk refuses.
         """
+        if (place := kept_place(position)) is not None:
+            return await self._kept(position, topic or "", *place)
         await self.warm_record(position)
         self._commit()
         try:
@@ -65,10 +69,18 @@ class Lookups:
         except CorruptRecord as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{error}") from error
         if record is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}"
-            )
+            raise _not_found(position)
         return record
+
+    async def _kept(self, position: int, topic: str, queue_id: int, offset: int) -> bytes:
+        """Return the record of an offset of a queue that has it beside the log."""
+        view = self._views.find(topic, queue_id)
+        if view is None:
+            raise _not_found(position)
+        taken = await self._cold_reads.run(LOOKUPS, lambda: view.read(offset, 1, 1, None))
+        if not taken.records or taken.records[0][0] != offset:
+            raise _not_found(position)
+        return taken.records[0][1]
 
     async def offset_of_time(
         self, queue: ConsumeQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
@@ -135,6 +147,12 @@ class Lookups:
             store.queues.root,
             store.settings.queue_file_entries,
         )
+
+
+def _not_found(position: int) -> RequestError:
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}"
+    )
 
 
 def _in_view(view: View, timestamp_ms: int, boundary: Boundary) -> int | None:

@@ -11,4 +11,5 @@ routes: Routes[Context] = Routes("query")
 @routes.on(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest)
 async def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
-    return Reply(body=await ctx.cold.lookups.record(request.header.offset))
+    header = request.header
+    return Reply(body=await ctx.cold.lookups.record(header.offset, header.topic))

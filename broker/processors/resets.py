@@ -245,7 +245,7 @@ async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest
         _, _, position = parse_offset_message_id(header.msg_id or "")
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    record = await ctx.cold.lookups.record(position)
+    record = await ctx.cold.lookups.record(position, header.topic)
     command = msgspec.structs.replace(request.command, body=record)
     return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
 

@@ -3,10 +3,14 @@
 It is answered when the message is as safe as a sent one: RocketMQ does not wait for its disk here.
 """
 
+from msgspec.structs import replace
+
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
-from aerobee.remoting.errors import RequestError
+from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import SendBackRequest
+from aerobee.remoting.message.message_id import KEPT_BESIDE
+from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
 routes: Routes[Context] = Routes("send_back")
@@ -24,11 +28,30 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         )
     if config.retry_queue_nums <= 0:
         return Reply()  # the group does not want to see it again
-    await ctx.cold.lookups.warm_record(header.offset)
-    record = sends.storing.record(header.offset, body=False)
+    is_kept = header.offset >= KEPT_BESIDE
+    if is_kept:
+        record = await _kept(ctx, header)
+    else:
+        await ctx.cold.lookups.warm_record(header.offset)
+        record = sends.storing.record(header.offset, body=False)
     target = sends.retries.destination(header, config, record, request.command.version)
     known = ctx.cluster.announcements.until_known(target.topic, is_new=target.is_new)
     if known is not None:
+        record = replace(record, body=b"")  # who waits keeps none
         await known()
-    await sends.storing.store_again(header.offset, target)
+        record = await _kept(ctx, header) if is_kept else record
+    await sends.storing.store_again(header.offset, target, record if is_kept else None)
     return Reply()
+
+
+async def _kept(ctx: Context, header: SendBackRequest) -> Record:
+    """Return a message that compaction keeps beside the log; raises RequestError where it is not.
+
+    In RocketMQ such a message names a place in a file of its copies, and the broker sends back what
+    has that place in the log: a message of whichever topic.
+    """
+    data = await ctx.cold.lookups.record(header.offset, header.origin_topic)
+    try:
+        return decode_record(data)
+    except CorruptRecord as error:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{error}") from error

@@ -183,14 +183,17 @@ class Storing:
         """Return the broker's ids of messages by their positions, joined by commas."""
         return ",".join([f"{self._id_prefix}{position:016X}" for position in positions])
 
-    async def store_again(self, position: int, to: Destination) -> None:
-        """Store the message at a position as its group will get it; returns when it is safe."""
+    async def store_again(self, position: int, to: Destination, kept: Record | None = None) -> None:
+        """Store the message at a position as its group will get it; returns when it is safe.
+
+        `kept` is one that is not in the log.
+        """
         try:
-            self._append_again(position, to)
+            self._append_again(position, to, kept)
         except LogBusy:
             await self.room_prepared()
             try:
-                self._append_again(position, to)
+                self._append_again(position, to, kept)
             except LogBusy as error:
                 raise busy() from error
         if self.waits and not await self.durable():
@@ -226,8 +229,8 @@ class Storing:
         self._tick.when_durable(done)
         return await flushed
 
-    def _append_again(self, position: int, to: Destination) -> None:
-        record = self.record(position)
+    def _append_again(self, position: int, to: Destination, kept: Record | None) -> None:
+        record = kept or self.record(position)
         if record.sys_flag & SysFlag.INNER_BATCH:  # no group's queue has such; clients send it anew
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,

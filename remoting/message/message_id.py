@@ -17,6 +17,29 @@ _ID_CHARS: Final = tuple(2 * (host + _POSITION.size) for host in (HOST_V4_BYTES,
 """How long an id of either kind is, for an IPv4 host and an IPv6 one."""
 _HEX: Final = [f"{byte:02X}" for byte in range(256)]
 
+KEPT_BESIDE: Final = 1 << 62
+"""From here on a position is no place in a log: of messages kept beside it by compaction; ours."""
+_KEPT_OFFSET_BITS: Final = 47  # the queue's number has the 15 before them
+
+
+def kept_position(queue_id: int, offset: int) -> int:
+    """Return the position that a message has which is kept beside the log, by queue and offset.
+
+    It stays the same wherever the message moves there, and is none of the log's.
+    """
+    return KEPT_BESIDE | queue_id << _KEPT_OFFSET_BITS | offset
+
+
+def kept_place(position: int) -> tuple[int, int] | None:
+    """Return queue and offset of a message that is kept beside the log, None for one that is not.
+
+    kept_place(kept_position(3, 1000))  # (3, 1000)
+    """
+    if position < KEPT_BESIDE:
+        return None
+    queue_id, offset = divmod(position - KEPT_BESIDE, 1 << _KEPT_OFFSET_BITS)
+    return queue_id, offset
+
 
 def offset_message_id(host: str, port: int, position: int) -> str:
     """Return the broker's id of a message: its address and the position in its log, in hex.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from aerobee.remoting.message.message_id import KEPT_BESIDE
 from aerobee.spark.at_rest.queue_entries import NOWHERE, ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_dir
 from aerobee.spark.at_rest.times import position_of
@@ -29,6 +30,12 @@ class Mark(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.position}@{self.stamp}"
+
+    def is_of(self, other: Mark) -> bool:
+        """Whether both are of one message; one that compaction keeps has no place in the log."""
+        if max(self.position, other.position) >= KEPT_BESIDE:
+            return self.stamp == other.stamp
+        return self == other
 
     @classmethod
     def of_text(cls, text: str) -> Mark | None:

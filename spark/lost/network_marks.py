@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
+from aerobee.remoting.message.message_id import KEPT_BESIDE
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.offsets import BrokerQueue, Marks, Offsets, QueueRange
 
@@ -38,7 +39,7 @@ class NetworkMarks:
             mark, now = Mark.of_text(text), there.get(key)
             if mark is None or now is None:
                 continue
-            if now == mark and offset <= bounds[key].end:
+            if now.is_of(mark) and offset <= bounds[key].end:
                 self._verified[key] = offset, text
             elif offset <= bounds[key].end or _is_later(now, mark):  # else its end was cut off
                 found[key] = bounds[key].start
@@ -91,4 +92,5 @@ class NetworkMarks:
 
 def _is_later(now: Mark, mark: Mark) -> bool:
     """Whether a message came after the marked one, by its log or, in another log, by the clock."""
-    return now.position > mark.position or now.stamp > mark.stamp
+    is_placed = max(now.position, mark.position) < KEPT_BESIDE  # both are in the log
+    return (is_placed and now.position > mark.position) or now.stamp > mark.stamp

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aerobee.remoting.message.message_id import KEPT_BESIDE
 from aerobee.spark.lost.marks import Mark
 from aerobee.spark.lost.planned import tell_another
 from aerobee.spark.offsets import BrokerQueue, Marks, QueueRange
@@ -66,15 +67,17 @@ class EndsWatch:
         last, position, stamp = np.repeat(np.array(ends, np.int64), counts, axis=0).T
         positions = records.field("position", np.int64)
         stamps = records.field("store_timestamp", np.int64)
-        strange = (positions > position) | (stamps > stamp)
+        placed = np.maximum(positions, position) < KEPT_BESIDE  # in the log, both
+        strange = (placed & (positions > position)) | (stamps > stamp)
         at_end = records.field("queue_offset", np.int64) == last
-        strange |= at_end & ((positions != position) | (stamps != stamp))
+        strange |= at_end & ((placed & (positions != position)) | (stamps != stamp))
         if not strange.any():
             return records
         owners = np.repeat(np.arange(len(keys)), counts)
         for key in sorted({keys[at] for at in np.unique(owners[strange]).tolist()} - self._others):
             at, mark = self._last[key]
-            if self._look(key, at) != mark:  # else the broker's clock was set back
+            there = self._look(key, at)
+            if there is None or not Mark(*there).is_of(mark):  # else the clock was set back
                 tell_another(f"queue {key}", f"offset {at + 1}", fail=self._fail)
                 self._others.add(key)
         strange &= np.array([key in self._others for key in keys])[owners]

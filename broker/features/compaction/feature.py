@@ -90,12 +90,21 @@ class Compaction(Feature):
             source = CopySource(
                 self._store.files, self._store.commit_log.snapshot(), queue.snapshot()
             )
-        return CopyView(copy, (queue.min_offset, queue.max_offset), source, self._passed)
+        bounds = queue.min_offset, queue.max_offset
+        return CopyView(queue_id, copy, bounds, source, self._passed)
 
     async def removed(self, topic: str) -> None:
         """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
         if (leaving := self._leaving.get(topic)) is not None:
             await asyncio.shield(leaving)
+
+    async def clean(self) -> None:
+        """Remove copies of topics that were deleted while nobody looked after them; OSError."""
+        left = [each for each in self.copies.topics() if each not in self._kept]
+        for topic in left:
+            self._remove(topic)
+        for topic in left:
+            await self.removed(topic)
 
     async def start(self) -> None:
         """Remove what a killed broker has left of deleted topics; name copies of no topic."""
@@ -103,7 +112,11 @@ class Compaction(Feature):
             self._run(self.copies.clear_removed, lambda _: None)
         for topic in self.copies.topics():
             if topic not in self._kept:
-                log.warning("compaction_copies_of_no_topic topic=%s", topic)
+                log.warning(
+                    "compaction_copies_of_no_topic topic=%s advice='mqadmin cleanUnusedTopic (316)"
+                    " removes them'",
+                    topic,
+                )
 
     def background(self) -> Iterable[Work]:
         """Copy, have the disk take it, and run rounds."""

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from aerobee.remoting.message.message_id import kept_position
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Taken
+from aerobee.storage.features.compaction.records import moved
 from aerobee.storage.features.compaction.source import CopySource
 
 
@@ -15,11 +19,13 @@ class CopyView:
 
     def __init__(
         self,
+        queue_id: int,
         queue: CopiedQueue,
         queue_bounds: tuple[int, int],
         source: CopySource | None,
         passed_over: Callable[[int], None],
     ) -> None:
+        self._queue_id = queue_id
         self._queue = queue
         self._queue_bounds = queue_bounds
         self._source = source  # None where it is loaded
@@ -33,14 +39,20 @@ class CopyView:
     def read(
         self, offset: int, messages_max: int, bytes_max: int, wanted: frozenset[int] | None
     ) -> Taken:
-        """Return messages from an offset on."""
+        """Return messages from an offset on, with positions that are none of the log's."""
         self._queue.load(*self._queue_bounds, self._source)
         if offset >= self._queue.end:  # files are lost that were noted
             return Taken((), offset)
         taken = self._queue.read(offset, messages_max, bytes_max, wanted)
         if taken.passed_over:
             self._passed_over(taken.passed_over)
-        return taken
+        return replace(
+            taken,
+            records=[
+                (at, moved(record, kept_position(self._queue_id, at)))
+                for at, record in taken.records
+            ],
+        )
 
     def first_since(self, timestamp_ms: int) -> int | None:
         """Return the offset of the first message stored at a time or later, None: none was."""
