@@ -130,6 +130,13 @@ class ConsumeQueues:
                     self._settings.root / folder / topic,
                 )
 
+    def shown_from(self, topic: str) -> int:
+        """Return the position of the log before which nothing of a topic is shown any more.
+
+        What lies before it is of a topic that was deleted, or has expired by its retention.
+        """
+        return max(self.deleted.before(topic), self.expired.before(topic))
+
     def is_batched(self, topic: str) -> bool:
         """Whether the messages of a topic may share a record (`queue.type=BatchCQ`)."""
         return topic in self._batch_topics

@@ -48,7 +48,8 @@ class Retention:
         self.kept_from: Callable[[], int | None] = lambda: None  # a position; behind it all stays
         self._ordered = 0  # looks that are still to remove expired files at any hour
         self._to_go = 0  # files that may still go after the last look
-        self._look_s = self._next_s = 0.0
+        self._first_s = self._next_s = 0.0
+        self._looked_s = float("-inf")
 
     def apply(self, settings: StoreSettings) -> None:
         """Take limits that were changed while the store is open."""
@@ -58,15 +59,16 @@ class Retention:
     def start(self) -> None:
         """Look at the disk, and let nothing go within the first minute."""
         self.disk.check()
-        self._look_s = time.monotonic() + START_DELAY_S
+        self._first_s = time.monotonic() + START_DELAY_S
 
     def tick(self, now_s: float, needed_from: int | None) -> int:
         """Look at the disk, shorten queues, remove what is due; return how many files that were."""
         self.disk.check()
         self.shortening.go_on()
-        if now_s < self._look_s:
+        due_s = self._looked_s + self._settings.clean_interval_ms / 1000  # as it is by now
+        if now_s < max(self._first_s, due_s):
             return self.go_on(needed_from)
-        self._look_s = now_s + self._settings.clean_interval_ms / 1000
+        self._looked_s = now_s
         return self.clean(needed_from)
 
     def hide_before(self, positions: Mapping[str, int]) -> None:

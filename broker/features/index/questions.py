@@ -72,6 +72,7 @@ class Questions:
         question = Question(
             header.topic, header.key, kind, header.begin_timestamp, header.end_timestamp,
             min(max(0, wanted), settings.max_msgs_num_batch),
+            self._store.queues.shown_from(header.topic),
         )  # fmt: skip
         self.asked += 1
         await self._be_fresh()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -38,6 +39,8 @@ class TopicRetention(Feature):
             self._follow(config)
         self._topics.on_changed.append(self._follow)
         self._topics.on_deleted.append(self._forget)
+        self._changed = asyncio.Event()  # settings were, while it waits
+        self._live.on_change(lambda _: self._changed.set())
 
     def background(self) -> Iterable[Work]:
         """Look at the topics now and then."""
@@ -118,7 +121,7 @@ class TopicRetention(Feature):
 
     async def _look_again(self) -> None:
         while True:
-            await asyncio.sleep(self._live.current.clean_resource_interval / 1000)
+            await self._interval()
             try:
                 await self.look()
                 self._troubled = ""
@@ -126,6 +129,19 @@ class TopicRetention(Feature):
                 if not self._troubled:
                     log.error("topic_retention_failed error=%s", error)
                 self._troubled = str(error)
+
+    async def _interval(self) -> None:
+        """Return when it is time for a look, by the setting as it is then."""
+        clock_s = asyncio.get_running_loop().time
+        began_s = clock_s()
+        while True:
+            due_s = began_s + self._live.current.clean_resource_interval / 1000
+            if (left_s := due_s - clock_s()) <= 0:
+                return
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
 
     def _follow(self, config: TopicConfig) -> None:
         """Take what a topic says now; what has expired once stays so."""

@@ -25,7 +25,10 @@ IndexFiles = Sequence[GrowingFile | IndexFile]
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Messages of a topic with a key, stored between two times (ms), the newest so many."""
+    """Messages of a topic with a key, stored between two times (ms), the newest so many.
+
+    What lies before `begin_position` in the log is not shown any more.
+    """
 
     topic: str
     key: str
@@ -33,6 +36,7 @@ class Question(msgspec.Struct, frozen=True):
     earliest_ms: int = 0
     latest_ms: int = (1 << 63) - 1
     messages_max: int = 32
+    begin_position: int = 0
 
 
 class LookupBudget:
@@ -117,7 +121,7 @@ class KeyLookup:
 
     def _take(self, read: Callable[[int, int], bytes], position: int) -> bool:
         """Look at one record; return whether that was the last one that is wanted."""
-        if position in self._sizes:
+        if position in self._sizes or position < self._question.begin_position:
             return False
         record = _record(read, position, self._question, self._budget)
         if record is None:

@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.disks.logs import ForgetfulFiles, bodies, opened, send, settle, small
 
@@ -308,3 +309,23 @@ def test_a_clock_that_is_set_right_counts_at_once(tmp_path: Path) -> None:
     steady_s, wall_s = steady_s + 300_000, wall_s + 300_000
     assert store.retention.clean() == 4
     store.close()
+
+
+def test_an_interval_that_was_changed_counts_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from the next look on, which may be a day away."""
+    store = filled(tmp_path, delete_hours=(hour(),), clean_interval_ms=86_400_000)
+    now_s, looks = time.monotonic() + 60, list[int | None]()
+    assert store.retention.tick(now_s, None) > 0
+    store.retention.apply(msgspec.structs.replace(store.settings, clean_interval_ms=1000))
+
+    def clean(needed_from: int | None = None) -> int:
+        looks.append(needed_from)
+        return 0
+
+    monkeypatch.setattr(store.retention, "clean", clean)
+    for later_s, count in ((0.5, 0), (1.0, 1), (1.5, 1), (2.0, 2)):
+        store.retention.tick(now_s + later_s, None)
+        assert len(looks) == count
+    store.abandon()

@@ -114,6 +114,18 @@ async def test_a_restart_goes_on_and_nothing_comes_twice(tmp_path: Path) -> None
         assert not live.broker.store.aborted
 
 
+async def test_a_topic_that_is_made_again_has_none_of_the_old_messages(tmp_path: Path) -> None:
+    """A deleted topic's messages are found as little by key as by their place in the log (33)."""
+    async with live_broker(tmp_path, **SMALL) as live:
+        await send(live, 3)
+        await live.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        assert (await ask(live, "all")).code == ResponseCode.QUERY_NOT_FOUND
+        await send(live, 1)
+        assert [record.body for record in records(await ask(live, "all"))] == [b"0"]
+    async with live_broker(tmp_path, **SMALL) as live:
+        assert len(records(await ask(live, "all"))) == 1
+
+
 async def test_an_index_that_rests_says_why_and_sends_go_on(tmp_path: Path) -> None:
     """Files of another size: the answer, `/readyz` and a metric name it."""
     async with live_broker(tmp_path, **SMALL) as live:

@@ -17,6 +17,7 @@ from aerobee.broker.features.topic_retention.feature import TopicRetention
 from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
+from aerobee.remoting.message.record import iter_records
 from aerobee.storage.upkeep.wall_time import WallTime
 from aerobee.storage.verify import verify
 
@@ -147,6 +148,46 @@ async def test_a_killed_broker_shows_no_more_than_before(tmp_path: Path) -> None
     async with live_broker(tmp_path) as live:
         assert bounds(live) == (5, 6)
         assert bounds(live, queue_id=1) == (5, 5)
+
+
+async def test_what_is_old_is_not_found_by_its_key(tmp_path: Path) -> None:
+    """The index has it as long as the log, and does not show it: neither now nor after a start."""
+    settings = {"max_hash_slot_num": 100, "max_index_num": 1000}
+    question = {
+        "topic": "t", "key": "k", "maxNum": 32, "beginTimestamp": 0,
+        "endTimestamp": (1 << 63) - 1,
+    }  # fmt: skip
+    with_key = SEND | {"i": "KEYS\x01k\x02UNIQ_KEY\x01U\x02"}
+
+    async def found(live: LiveBroker) -> list[bytes]:
+        by_key = await live.ask(RequestCode.QUERY_MESSAGE, question)
+        by_id = question | {"key": "U", "_UNIQUE_KEY_QUERY": "true"}
+        assert (await live.ask(RequestCode.QUERY_MESSAGE, by_id)).body == by_key.body
+        return [bytes(each.body) for each in iter_records(bytes(by_key.body))]
+
+    async with live_broker(tmp_path, **settings) as live:
+        await keep(live, "+aerobee.retention.seconds=60")
+        await live.ask(RequestCode.SEND_MESSAGE_V2, with_key, b"old")
+        await settle(live)
+        assert await found(live) == [b"old"]
+        await later(live, 61)
+        assert await found(live) == []
+        await live.ask(RequestCode.SEND_MESSAGE_V2, with_key, b"new")
+        assert await found(live) == [b"new"]
+    async with live_broker(tmp_path, **settings) as live:
+        assert await found(live) == [b"new"]
+
+
+async def test_an_interval_that_was_changed_counts_at_once(tmp_path: Path) -> None:
+    """The next look need not come first, which may be a day away."""
+    async with live_broker(tmp_path, clean_resource_interval=86_400_000) as live:
+        await keep(live, "+aerobee.retention.seconds=1")
+        await send(live, 1)
+        await settle(live)
+        await asyncio.sleep(0)  # the feature waits for its time
+        changed = await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"cleanResourceInterval=50")
+        assert changed.code == ResponseCode.SUCCESS, changed.remark
+        await until(lambda: bounds(live) == (1, 1), what="the message to go")
 
 
 async def test_a_topic_that_is_made_again_shows_its_own(tmp_path: Path) -> None:
