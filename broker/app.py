@@ -127,6 +127,7 @@ class Broker:
         live.on_change(lambda changed: store.apply(changed.store))
         tables = Tables.load(live)
         lower_offsets(tables.offsets, store)
+        tables.topics.has_light = store.queues.has_light
         calls, store_host = OutgoingCalls(live), host_bytes(*record_host(*front.host))
         writing = Writing.over(asyncio.get_running_loop(), live, store, store_host, faults)
         front.watch(writing, faults)

@@ -40,8 +40,12 @@ async def _remove_empty_light_queues(ctx: Context) -> None:
         queue = ctx.store.find_queue(name, LIGHT_QUEUE_ID)
         return queue is not None and 0 < queue.max_offset == queue.min_offset
 
-    queues = ctx.store.queues
-    light = [name for name in queues.topic_names() if queues.is_light(name)]
+    queues, topics = ctx.store.queues, ctx.tables.topics
+    light = [
+        name
+        for name in queues.topic_names()
+        if queues.is_light(name) and not topics.is_listed(name)  # made since the start
+    ]
     empty = [name for name in light if is_empty(name)]
     if empty:
         await clean_topics(ctx, "empty light queues", empty, is_empty, LIGHT_QUEUES_PER_TURN)

@@ -47,6 +47,8 @@ class TopicTable:
         self.topics_max = topics_max
         # whether a light queue may be used, each of which is a topic (LmqTopicConfigManager)
         self.serves_light: Callable[[str], bool] | None = None
+        # whether there is one of a name, served or not: no topic may be so called
+        self.has_light: Callable[[str], bool] = lambda name: False
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "topics.json", self.snapshot)
         self.file.mark()
@@ -211,6 +213,12 @@ class TopicTable:
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {config.topic_name} cannot be made: the broker has {len(self._table)} "
                 "topics, topicsMax is the limit",
+            )
+        if not known and self.has_light(config.topic_name):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {config.topic_name} cannot be made: the store has a light queue (LMQ) so"
+                " called, whose messages would be lost",
             )
         self._table[config.topic_name] = config
         self._encoded[config.topic_name] = _encode(config.topic_name, config)

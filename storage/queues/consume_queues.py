@@ -28,6 +28,7 @@ from aerobee.storage.queues.cut_ends import CutEnds
 from aerobee.storage.queues.deleted import Deleted
 from aerobee.storage.queues.expired import Expired
 from aerobee.storage.queues.files import remove_behind
+from aerobee.storage.queues.light import LIGHT_QUEUE_ID
 from aerobee.storage.queues.map_pool import MapPool
 from aerobee.storage.queues.mending_note import MendingNote
 from aerobee.storage.queues.patches import make_blank
@@ -265,6 +266,11 @@ class ConsumeQueues:
     def is_light(self, topic: str) -> bool:
         """Whether a name is that of a light queue: the broker's table lists no topic so called."""
         return topic.startswith(LIGHT_QUEUE_PREFIX) and topic not in self.listed_topics()
+
+    def has_light(self, name: str) -> bool:
+        """Whether a light queue of that name has been filled; for a name that is no topic's."""
+        queue = self.find(name, LIGHT_QUEUE_ID) if name.startswith(LIGHT_QUEUE_PREFIX) else None
+        return queue is not None and queue.max_offset > 0
 
     def of_topics(self, topics: Collection[str]) -> list[ConsumeQueue]:
         """Return the queues of some topics."""

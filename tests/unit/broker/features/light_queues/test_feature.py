@@ -33,6 +33,11 @@ from aerobee.remoting.message.record import iter_records
 from aerobee.storage.repair import repair
 from aerobee.storage.verify import verify
 
+TOPIC = {
+    "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
+    "topicFilterType": "SINGLE_TAG", "order": "false",
+}  # fmt: skip
+
 
 async def test_one_record_is_read_in_many_queues(tmp_path: Path) -> None:
     """It names its own topic and offset, and says which offsets it has elsewhere."""
@@ -258,6 +263,42 @@ async def test_a_topic_of_such_a_name_stays_a_topic(tmp_path: Path) -> None:
         reply = await send(live, b"x", A)
         assert reply.code == ResponseCode.MESSAGE_ILLEGAL
         assert "is a topic" in (reply.remark or "")
+
+
+async def test_a_light_queue_stays_one_while_the_feature_is_off(tmp_path: Path) -> None:
+    """No topic of its name is made, by hand or by a send: its start would pass over all it has."""
+    async with light_broker(tmp_path) as live:
+        await send(live, b"light", A)
+    async with live_broker(tmp_path) as live:
+        made = await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, TOPIC | {"topic": A})
+        sent = await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"b": A}, b"own")
+        for reply in (made, sent):
+            assert reply.code == ResponseCode.SYSTEM_ERROR
+            assert "a light queue (LMQ) so called" in (reply.remark or "")
+        assert (await live.ask(RequestCode.SEND_MESSAGE_V2, SEND | {"b": B}, b"own")).code == 0
+    async with light_broker(tmp_path) as live:
+        assert await bodies(live, A) == [b"light"]
+        assert await bodies(live, B) == [b"own"]
+    assert not verify(live.broker.settings.store).problems
+
+
+async def test_a_topic_of_such_a_name_is_not_cleaned_as_a_light_queue(tmp_path: Path) -> None:
+    """It was made while the broker ran, and has lost all of its messages."""
+    async with live_broker(tmp_path, delete_commit_log_files_interval=0) as live:
+        for topic, count in ((A, 4), ("t", 40)):
+            for _ in range(count):
+                header = SEND | {"b": topic}
+                await live.ask(RequestCode.SEND_MESSAGE_V2, header, b"x" * (64 << 10))
+        store = live.broker.store
+        await until(lambda: store.commit_log.flushed_position == store.commit_log.position)
+        for path in store.settings.log_dir.iterdir():
+            os.utime(path, (1e9, 1e9))
+        store.retention.remove_expired_soon()
+        assert store.retention.clean() == 2
+        assert (await live.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)).code == 0
+        queue = store.find_queue(A, 0)
+        assert queue is not None and queue.min_offset == queue.max_offset == 4
+        assert live.broker.context.tables.topics.is_listed(A)
 
 
 async def test_waiting_makes_no_more_queues_than_sending(tmp_path: Path) -> None:
