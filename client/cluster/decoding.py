@@ -19,7 +19,9 @@ from aerobee.remoting.message.layout import (
     PROPERTIES_LENGTH_BYTES,
     TOPIC_LENGTH_BYTES_MIN,
 )
+from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.record import HEAD, MIDDLES
+from aerobee.remoting.words import LIGHT_QUEUE_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +112,8 @@ def decode_pulled(
     if span is not None:
         if wrapped:
             records, unreadable = _unwrapped(records, span[0])
+        if queue.topic.startswith(LIGHT_QUEUE_PREFIX):
+            _take_light_offsets(records, queue.topic)
         _put_in_order(records, *span)
     following = None if whole else records[-1].queue_offset + 1
     if not unreadable:
@@ -178,6 +182,19 @@ def _unwrapped(records: list[ReceivedMessage], first: int) -> tuple[list[Receive
             if number >= skipped
         ]  # fmt: skip
     return messages, sum(each.damage is not None for each in messages)
+
+
+def _take_light_offsets(records: list[ReceivedMessage], name: str) -> None:
+    """Give records the offsets that they have in a light queue (LMQ), of which they tell.
+
+    Theirs are those of the queue that they were sent to, any of which may look like one of this.
+    """
+    for record in records:
+        names = record.properties.get(Property.INNER_MULTI_DISPATCH, "").split(",")
+        offsets = record.properties.get(Property.INNER_MULTI_QUEUE_OFFSET, "").split(",")
+        for light, offset in zip(names, offsets, strict=False):
+            if light == name and offset.isascii() and offset.isdecimal() and len(offset) < 19:
+                record.queue_offset = int(offset)
 
 
 def _put_in_order(records: list[ReceivedMessage], first: int, behind: int) -> None:

@@ -123,3 +123,17 @@ def test_a_damaged_inner_batch_harms_no_other_message() -> None:
     assert [each.queue_offset for each in found.messages] == [45]
     (bad,) = found.unreadable
     assert bad.queue_offset == 42 and bad.damage is not None and "batch" in bad.damage.reason
+
+
+def test_messages_of_a_light_queue_have_its_offsets() -> None:
+    """And not those of their own topic's queue, though each could be one of this reply."""
+    light = MessageQueue("%LMQ%a", "broker-a", 0)
+    data = b""
+    for own, properties in (
+        (5, "INNER_MULTI_DISPATCH\x01%LMQ%b,%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x019,3\x02"),
+        (6, "INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x017\x02"),
+        (7, "INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x01x\x02"),
+    ):
+        data += encode_record(with_(queue_offset=own, properties=properties.encode()))
+    found = decode_pulled(data, light, span=(2, 10)).messages
+    assert [each.queue_offset for each in found] == [3, 7, 8], "the last one says nothing"
