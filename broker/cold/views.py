@@ -45,6 +45,9 @@ class Viewing(Protocol):
     async def removed(self, topic: str) -> None:
         """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
 
+    async def clean(self) -> None:
+        """Remove what is left of topics that are none of these; OSError where the disk refuses."""
+
 
 class Views:
     """What pulls and look-ups ask; without anybody who keeps messages it has no topics."""
@@ -68,6 +71,11 @@ class Views:
         """Return when nothing is left of a deleted topic; OSError where the disk refuses."""
         if self._viewing is not None:
             await self._viewing.removed(topic)
+
+    async def clean(self) -> None:
+        """Remove what is left of topics that there are no more; OSError where the disk refuses."""
+        if self._viewing is not None:
+            await self._viewing.clean()
 
     async def oldest(self, queue: ConsumeQueue) -> tuple[int, int] | None:
         """Return offset and time of a queue's oldest message where that is not in the queue."""

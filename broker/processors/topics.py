@@ -128,7 +128,7 @@ def _retry_topics(ctx: Context, topic: str) -> Iterator[str]:
 
 @routes.on(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader)
 async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outcome:
-    """Remove the queues, and committed offsets, of topics that the broker does not know.
+    """Remove the queues, committed offsets and copies of topics that the broker does not know.
 
     Not those of system topics, nor light queues, which are in no table.
     """
@@ -141,6 +141,14 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
 
     unused = [name for name in ctx.store.queues.topic_names() if is_unused(name)]
     await clean_topics(ctx, "unused topics", unused, is_unused, TOPICS_PER_TURN)
+    try:
+        await ctx.cold.views.clean()
+    except OSError as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"copies of unused topics are still there: the disk refuses: {error}; make room on it,"
+            " or look after it, and clean again",
+        ) from None
     return Reply()
 
 

@@ -62,14 +62,14 @@ class Schedule:
         self._threads = Threads(copies.settings.rounds_max)
         self._waiting: deque[QueueName] = deque()
         self._under_way: set[QueueName] = set()
-        self._due_s = clock_s() + self._interval_s()
+        self._looked_s, self._later = clock_s(), random.random()
         self.rounds = self.failed = self.dropped = self.damaged = self.freed_bytes = 0
         self.latest = deque[RoundShown](maxlen=ROUNDS_SHOWN_MAX)
 
     def look(self) -> None:
         """Begin what is due; to be called now and then."""
         if not self._waiting and self._clock_s() >= self._due_s:
-            self._due_s = self._clock_s() + self._interval_s()
+            self._looked_s, self._later = self._clock_s(), random.random()
             self._waiting.extend(self._names())
         self._begin_waiting()
 
@@ -124,7 +124,7 @@ class Schedule:
         before = -1 if copy.anew else self._copies.compacted_to(*name)
         result = compact(copy, before, keys_max, Pacer(lambda: self._threads.closed))
         if result.compacted_to > before:
-            self._copies.note_compacted(*name, result.compacted_to)
+            self._copies.note_compacted(copy, name, result.compacted_to)
             copy.anew = False
         return result
 
@@ -154,7 +154,11 @@ class Schedule:
                 result.bytes_read, result.bytes_kept,
             )  # fmt: skip
 
-    def _interval_s(self) -> float:
-        """Return the time to the next look: one and a random part of it, so that brokers differ."""
+    @property
+    def _due_s(self) -> float:
+        """When the next look is: an interval and a random part of it later, so that brokers differ.
+
+        By the setting as it is now: one that was changed works at once.
+        """
         interval_s = self._live.current.compaction_schedule_internal / 1000
-        return interval_s * (1 + random.random())
+        return self._looked_s + interval_s * (1 + self._later)

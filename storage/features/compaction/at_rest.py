@@ -112,7 +112,7 @@ class CopiesAtRest:
             found.source = CopySource(self._files, self._log, queue.snapshot())
         found.look(self._noted.get(name, 0))
         finder = Finder(self._files, copy.folders, self.sizes, copy.aside)
-        if found.source is not None and finder.is_of(found.whole_pairs, found.source) is False:
+        if found.source is not None and _is_anothers(finder, found, found.source):
             found.source = None  # a topic that was deleted, and made again: the next start sees it
         return found
 
@@ -168,6 +168,15 @@ class CopiesAtRest:
     def close(self) -> None:
         """Let go of the files."""
         self._queues.close()
+
+
+def _is_anothers(finder: Finder, found: Salvage, source: CopySource) -> bool:
+    """Whether a copy is of an earlier topic so called: a record says so, or it has what comes yet.
+
+    No copy has more than its queue; of a killed broker's some entries may only be in the log.
+    """
+    is_its_own = finder.is_of(found.whole_pairs, source)
+    return is_its_own is False or (is_its_own is None and found.end > source.queue.max_offset)
 
 
 def _without_newer(found: Salvage, missing: dict[bytes, int]) -> set[int]:

@@ -66,7 +66,7 @@ class CopiedQueue:
         self.gone = False  # its topic was deleted
         self.loaded = False
         self._cut_at: int | None = None  # a sync has failed: what is behind may not be on the disk
-        self.anew = False  # what was here, and what is noted of it, is of an earlier life
+        self.anew = False  # what is noted of rounds may be of an earlier life
         self.end = noted_end
         self.synced_end = noted_end  # is on the disk, as far as is known
 
@@ -91,10 +91,12 @@ class CopiedQueue:
                 pairs, self.anew, self.synced_end = [], True, 0
             if self._cut_at is not None:
                 queue_end = min(queue_end, self._cut_at)
+            found_end = max((pair.last + 1 for pair in pairs), default=self.synced_end)
             pairs = finder.without_end(pairs, max(queue_begin, self.synced_end), queue_end)
             self._cut_at = None
             self._writer.go_on_with(pairs, self.synced_end)
             self.end = self._last + 1
+            self.anew = self.anew or self.end < found_end
             self.synced_end = min(self.synced_end, self.end)
             self.loaded = True
 

@@ -60,10 +60,12 @@ class Copies:
         """Return up to which offset rounds have come, -1 where none has."""
         return self._compacted.get((topic, queue_id), -1)
 
-    def note_compacted(self, topic: str, queue_id: int, offset: int) -> None:
-        """Have the disk know how far a round has come."""
+    def note_compacted(self, queue: CopiedQueue, name: QueueName, offset: int) -> None:
+        """Have the disk know how far a round of a copy has come, unless its topic was deleted."""
         with self._notes:
-            self._compacted = {**self._compacted, (topic, queue_id): offset}
+            if queue.gone:  # `remove` has, or will have, the note forget it
+                return
+            self._compacted = {**self._compacted, name: offset}
             write_compacted(self._files, self._root, self._compacted)
 
     def note_copied(self, offsets: Offsets) -> None:

@@ -168,3 +168,18 @@ async def test_a_topic_with_fewer_queues_than_before_does_not_keep_the_log(tmp_p
             work()
             done(None)
         assert found.copies.queue("T", 0).end == 1
+
+
+async def test_an_interval_of_rounds_that_was_changed_counts_at_once(tmp_path: Path) -> None:
+    """With the usual one the next look is a quarter of an hour away, or half an hour."""
+    sizes = {"compaction_mapped_file_size": 4600, "compaction_cq_mapped_file_size": 920}
+    async with live_broker(tmp_path, **sizes) as live:
+        found = feature(live)
+        for _ in range(60):
+            assert (await live.ask(RequestCode.SEND_MESSAGE_V2, SEND, b"v")).code == 0
+        copy = found.copies.queue("T", 0)
+        await until(lambda: copy.loaded and copy.end == 60, what="messages to be copied")
+        assert not found.schedule.rounds
+        text = b"compactionScheduleInternal=50"
+        assert (await live.ask(RequestCode.UPDATE_BROKER_CONFIG, body=text)).code == 0
+        await until(lambda: found.schedule.rounds, what="a round")

@@ -33,10 +33,10 @@ async def make(peer: RawPeer) -> None:
     assert reply.code == ResponseCode.SUCCESS, reply.remark
 
 
-async def put(peer: RawPeer, count: int, value: str) -> None:
+async def put(peer: RawPeer, count: int, value: str, keys: int = 1000) -> None:
     """Send values of so many keys."""
     for number in range(count):
-        properties = f"KEYS\x01k{number}\x02"
+        properties = f"KEYS\x01k{number % keys}\x02"
         reply = await peer.request(send_command(value.encode(), properties=properties))
         assert reply.code == ResponseCode.SUCCESS, reply.remark
 
@@ -76,6 +76,13 @@ async def copied(broker: Broker, end: int) -> None:
         return copy.loaded and copy.end == copy.synced_end == end
 
     await until(is_copied, what="messages to be copied")
+
+
+async def compacted(broker: Broker) -> None:
+    """Run a round of the queue and return when it has ended."""
+    schedule = feature(broker).schedule
+    assert schedule.begin(("T", 0))
+    await schedule.idle()
 
 
 def refuses(*_: object) -> None:
@@ -161,3 +168,62 @@ async def test_a_topic_made_again_while_the_feature_was_off_has_none_of_the_old(
                 assert await seen(peer) == ["young"] * 30
                 await copied(broker, 30)
                 assert await seen(peer) == ["young"] * 30
+
+
+async def test_rounds_of_a_topic_made_again_begin_anew(tmp_path: Path) -> None:
+    """How far those of the old one came says nothing, where no record tells whose the copy is."""
+    for options, value in (({}, "old"), (OFF, "young"), ({}, "")):
+        async with (
+            running_broker(tmp_path, **SMALL, **options) as broker,
+            await RawPeer.connect(broker.port) as peer,
+        ):
+            if value == "old":
+                await make(peer)
+                await put(peer, 60, value, keys=5)
+                await copied(broker, 60)
+                await compacted(broker)
+                assert len(await seen(peer)) < 30
+            elif value == "young":
+                assert (await delete(peer)).code == ResponseCode.SUCCESS
+                await make(peer)
+                await put(peer, 5, value)
+            else:
+                await copied(broker, 5)
+                await put(peer, 55, "young", keys=5)
+                await copied(broker, 60)
+                await compacted(broker)
+                assert len(await seen(peer)) < 30
+
+
+async def test_copies_of_a_topic_that_was_deleted_while_the_feature_was_off_can_be_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start names them, and 316 takes them; others' stay."""
+    async with (
+        running_broker(tmp_path, **SMALL) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await make(peer)
+        await put(peer, 30, "old")
+        await copied(broker, 30)
+    async with (
+        running_broker(tmp_path, **SMALL, **OFF) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        await delete(peer)
+    folders = tmp_path / "store/compaction"
+    async with (
+        running_broker(tmp_path, **SMALL) as broker,
+        await RawPeer.connect(broker.port) as peer,
+    ):
+        assert "compaction_copies_of_no_topic topic=T" in caplog.text
+        assert list(folders.glob("compaction*/T"))
+        clean = Command(code=RequestCode.CLEAN_UNUSED_TOPIC)
+        assert (await peer.request(clean)).code == ResponseCode.SUCCESS
+        assert not list(folders.glob("compaction*/T"))
+        await make(peer)
+        await put(peer, 3, "young")
+        await copied(broker, 3)
+        assert (await peer.request(clean)).code == ResponseCode.SUCCESS
+        assert list(folders.glob("compaction*/T"))
+        assert await seen(peer) == ["young"] * 3

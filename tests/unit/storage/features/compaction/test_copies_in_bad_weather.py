@@ -15,6 +15,8 @@ from simulation.disk.machine import Died, Machine
 from aerobee.remoting.message.record import Record, decode_record, encode_record
 from aerobee.storage.disk.files import Files
 from aerobee.storage.features.compaction.copied_queue import CopiedQueue, Gone
+from aerobee.storage.features.compaction.copies import Copies
+from aerobee.storage.features.compaction.notes import read_compacted
 from aerobee.storage.features.compaction.pairs import Folders
 from aerobee.storage.features.compaction.rounds import compact
 from aerobee.storage.features.compaction.units import CompactionSettings
@@ -229,6 +231,20 @@ def test_a_deleted_topic_stops_its_round(tmp_path: Path) -> None:
     assert len(calls) == 1
     calls[0].join(5)
     assert not (tmp_path / "compaction/compactionLog/T/0/compacting/aerobee.swap").exists()
+
+
+def test_a_round_that_ends_as_its_topic_is_deleted_is_not_noted(tmp_path: Path) -> None:
+    """The next topic so called would be taken for compacted up to there."""
+    copies = Copies(Files(), tmp_path, SETTINGS)
+    queue = copies.queue("T", 0)
+    queue.load(0, COUNT)
+    queue.append(LOG, COUNT)
+    result = compact(queue, -1, 1000, lambda: None)
+    copies.remove("T", copies.drop("T"))
+    copies.note_compacted(queue, ("T", 0), result.compacted_to)
+    assert result.compacted_to > 0
+    assert not read_compacted(Files(), tmp_path)
+    assert copies.compacted_to("T", 0) == -1
 
 
 def test_a_copy_has_nothing_that_its_queue_has_not(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def make(root: Path, life: bytes = b"v") -> Found:
         queue.append([copy for copy, _, _ in source.copies(begin, begin + 40)], begin + 40)
         if begin == 160:
             result = compact(queue, -1, 1000, lambda: None)
-            copies.note_compacted("T", 0, result.compacted_to)
+            copies.note_compacted(queue, ("T", 0), result.compacted_to)
     copies.note_copied({("T", 0): queue.sync()})
     before = read(queue)
     store.close()
@@ -249,6 +249,24 @@ def test_another_topics_copy_is_left_to_the_start(made: Made, tmp_path: Path) ->
     assert repair.main(["--write", str(tmp_path)]) == 0
     have = found(settings)
     assert have.keys() >= set(LATEST.values()) and all(each[:1] == b"v" for each in have.values())
+
+
+def test_a_copy_of_which_the_new_topic_has_no_offset_is_left_to_the_start(
+    made: Made, tmp_path: Path
+) -> None:
+    """Nothing that both have says whose it is: put together, some day it would be believed."""
+    made(tmp_path)
+    young = tmp_path / "young"
+    store = opened(small(young))
+    for number in range(5):
+        send(store, "T", body=b"w%d" % number, properties=f"KEYS\x01{key(number)}\x02".encode())
+    store.close()
+    (tmp_path / "compaction").rename(young / "compaction")
+    before = [path.read_bytes() for paths in files_of(young) for path in paths]
+    assert not verify(small(young)).problems
+    assert repair.main(["--write", str(young)]) == 0
+    assert [path.read_bytes() for paths in files_of(young) for path in paths] == before
+    assert found(small(young)) == {number: b"w%d" % number for number in range(5)}
 
 
 class Killed(Exception):
