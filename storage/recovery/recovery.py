@@ -23,6 +23,7 @@ position that a proof names. Queues that have lost entries are written again by 
 
 import logging
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -195,7 +196,7 @@ class Recovery:
         for queue in lacking:
             self.result.mended.add((queue.topic, queue.queue_id))
             self._mender.cut(queue)
-        self._dispatcher.front_lost = set(lacking)
+        self._dispatcher.front_lost = lacking
         self._mending_done = True  # a gap that is met now is none that this could mend
         self._mender.run(self._segments.begin, progress.position, lacking)
         self._dispatcher.finish()
@@ -223,11 +224,14 @@ class Recovery:
             if before.get(queue) != queue.max_offset:
                 self.result.mended.add((queue.topic, queue.queue_id))
 
-    def _lacking(self, progress: Progress) -> list[ConsumeQueue]:
-        """List the queues that do not have what the progress file says they had."""
+    def _lacking(self, progress: Progress) -> Collection[ConsumeQueue]:
+        """Return the queues that do not have what the progress file says they had, to be looked up.
+
+        They may be all that there are, and each record of theirs asks for its own.
+        """
         begin = self._segments.begin
-        lacking = list(self._queues.damaged)
-        lacking += [queue for queue in self._queues if self._lacks_front(queue)]
+        lacking = dict.fromkeys(self._queues.damaged)
+        lacking |= dict.fromkeys(queue for queue in self._queues if self._lacks_front(queue))
         for (topic, queue_id), max_offset in progress.queues.items():
             if max_offset == 0:
                 continue
@@ -244,9 +248,8 @@ class Recovery:
                     self._table.at(position) is not None or self._is_record(position, size)
                 ):
                     continue
-            lacking.append(queue)
-        lacking += [queue for queue in self._unfinished() if queue not in lacking]
-        return lacking
+            lacking[queue] = None
+        return lacking | dict.fromkeys(self._unfinished())
 
     def _unfinished(self) -> list[ConsumeQueue]:
         """List the queues that an earlier start has begun to write again."""

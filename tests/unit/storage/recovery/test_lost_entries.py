@@ -64,6 +64,30 @@ def test_a_lost_queue_has_what_came_since_the_last_checkpoint(tmp_path: Path, lo
     assert not verify(settings_of(tmp_path)).problems
 
 
+def test_lost_queues_are_not_held_against_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the folder of all queues is gone, each and its records are looked up, not searched."""
+    names = [f"t{number}" for number in range(100)]
+    store = opened(settings_of(tmp_path))
+    for name in names * 3:
+        send(store, name, body=name.encode())
+    store.close()
+    shutil.rmtree(tmp_path / "consumequeue")
+    compared = []
+
+    def is_same(one: ConsumeQueue, other: object) -> bool:
+        compared.append(one)
+        return one is other
+
+    monkeypatch.setattr(ConsumeQueue, "__eq__", is_same)
+    store = opened(settings_of(tmp_path))
+    monkeypatch.undo()
+    assert len(compared) < len(names), "one by one they are 5,000, and half of that for each record"
+    assert all(bodies(store, name) == [name.encode()] * 3 for name in names)
+    store.close()
+
+
 @pytest.mark.parametrize("position", [-1, -(1 << 60), 1 << 60])
 @pytest.mark.parametrize("size", [100, -100])
 def test_no_offset_is_given_twice_behind_junk(tmp_path: Path, position: int, size: int) -> None:
