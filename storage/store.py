@@ -370,8 +370,8 @@ class MessageStore:
 
     def statistics(self) -> StoreStatistics:
         """Return counters and sizes of this moment."""
-        earliest_ms = self.earliest_store_time()
-        return taken(self._parts, self.commit_log, self.flusher, self.retention, earliest_ms)
+        parts = self._parts, self.commit_log, self.flusher, self.retention, self.allocator
+        return taken(*parts, self.earliest_store_time())
 
     def _checkpointed(self, done: QueueRound) -> Job:
         """Return the work of writing both checkpoints: all is on the disk up to its position."""

@@ -41,6 +41,7 @@ NAMES: Final = {
     "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
     "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
     "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
+    "aerobee_log_space_lacks_total": "Times that a message found no prepared space in the log",
     "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
     "aerobee_log_files_removed_total": "Log files that went for age, size or want of disk",
     "aerobee_store_writable": "Whether messages are taken, 1 or 0",

@@ -57,6 +57,7 @@ class Allocator:
         self.window_bytes = settings.window_bytes  # less where the disk is nearly full
         self.full: OSError | None = None
         self._told = False
+        self.lacks = 0  # times that a message has found no space, and the disk had some
         self.ask_at = 0  # the position from which on more space should be ordered
         self.on_progress: Callable[[], None] = lambda: None
 
@@ -148,6 +149,11 @@ class Allocator:
             return False
         self._dropping = self._send(b"drop", segment, at, until)
         return self._dropping
+
+    def lacked(self) -> OSError | None:
+        """Hear that a message has found no space; return the system's reason where that is it."""
+        self.lacks += self.full is None
+        return self.full
 
     def limit_window(self, room_bytes: int) -> None:
         """Prepare no further ahead than `room_bytes`, but for the small step that a write needs."""

@@ -367,7 +367,7 @@ class CommitLog:
         self._tail = segment
 
     def _no_room(self, size: int) -> LogBusy | LogFull:
-        if (error := self._allocator.full) is not None:
+        if (error := self._allocator.lacked()) is not None:
             full = LogFull(
                 f"the message is refused: no space for the log: {error}",
                 path=Path(error.filename or self._settings.log_dir),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from aerobee.storage.log.allocator import Allocator
     from aerobee.storage.log.commit_log import CommitLog
     from aerobee.storage.parts import StoreParts
     from aerobee.storage.upkeep.flush import Flusher
@@ -23,6 +24,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
     fsyncs: int
     log_fsyncs: int
     sync_timeouts: int
+    space_lacks: int  # times that a message found no prepared space in the log
     disk_used_ratio: float
     removed_log_files: int  # since the start, by retention
     writable: bool
@@ -40,6 +42,7 @@ def taken(
     commit_log: "CommitLog",
     flusher: "Flusher",
     retention: "Retention",
+    allocator: "Allocator",
     earliest_ms: int | None,
 ) -> StoreStatistics:
     """Return what the parts of a store say at this moment; `earliest_ms` is its oldest message."""
@@ -53,6 +56,7 @@ def taken(
         fsyncs=flusher.fsyncs,
         log_fsyncs=flusher.log_fsyncs,
         sync_timeouts=flusher.timeouts,
+        space_lacks=allocator.lacks,
         disk_used_ratio=retention.disk.use.ratio,
         removed_log_files=retention.removed_files,
         writable=commit_log.writable,

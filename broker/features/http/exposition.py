@@ -131,6 +131,7 @@ def _broker(ctx: Context, values: MetricValues) -> None:
     age_ms = max(0, ctx.now_ms() - earliest) if earliest else 0
     add("rocketmq_storage_message_reserve_time", age_ms, **store)
     add("aerobee_fsyncs_total", statistics.fsyncs)
+    add("aerobee_log_space_lacks_total", statistics.space_lacks)
     add("aerobee_disk_used_ratio", statistics.disk_used_ratio)
     add("aerobee_log_files_removed_total", statistics.removed_log_files)
     add("aerobee_store_writable", int(is_writable(ctx)))

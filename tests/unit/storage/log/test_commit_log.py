@@ -148,6 +148,7 @@ def test_an_append_waits_for_prepared_space(tmp_path: Path) -> None:
         for _ in range(1000):
             send(store, body=bytes(100))
     assert store.commit_log.position <= 8192
+    assert store.statistics().space_lacks == 1
     store.abandon()
 
 
