@@ -1,23 +1,21 @@
 """Cost over topics of what a broker does beside messages: administrators, dashboards, scrapes."""
 
-import http.client
 import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from benchmarks.generator import LoadFailed
 from benchmarks.growth.axis import Axis, Values
 from benchmarks.growth.client_axes import REST
 from benchmarks.growth.lines import Kind, Line
 from benchmarks.growth.server import Server
+from benchmarks.growth.watching import scraped
 from benchmarks.targets.brokers import AerobeeTarget
 
 QUEUES: Final = 4
 CHANGED: Final = 20  # topics that come, and go, one after the other
 TIMES: Final = 5  # each answer
 TOPICS_PER_GROUP: Final = 10
-SCRAPE_S_MAX: Final = 60.0
 _DELETE, _SEND, _COMMIT, _GROUP = 215, 310, 15, 200
 _ANSWERS: Final = (21, 201, 43, 28)  # all topics, groups, offsets, the counters
 
@@ -59,11 +57,11 @@ class Administration(Axis):
         values["answer_ms"] = self._each(server, lambda _: self._answers(server), some[:TIMES])
         if isinstance(server.target, AerobeeTarget):
             port = server.target.http_port
-            self._scrape(port)  # the first one imports what makes it
-            values["scrape_ms"] = self._each(server, lambda _: self._scrape(port), some[:TIMES])
+            scraped(port)  # the first one imports what makes it
+            values["scrape_ms"] = self._each(server, lambda _: scraped(port), some[:TIMES])
         yield values | {"resting_ms": server.resting_ms()}
 
-    def _each(self, server: Server, work: Callable[[str], None], names: list[str]) -> float:
+    def _each(self, server: Server, work: Callable[[str], object], names: list[str]) -> float:
         def all_of_them() -> None:
             for name in names:
                 work(name)
@@ -78,15 +76,6 @@ class Administration(Axis):
 
     def _answers(self, server: Server) -> None:
         server.pipeline(server.wire.frame(code, {}) for code in _ANSWERS)
-
-    def _scrape(self, port: int) -> None:
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=SCRAPE_S_MAX)
-        try:
-            client.request("GET", "/metrics")
-            if b"rocketmq_messages_in_total" not in client.getresponse().read():
-                raise LoadFailed(f"there are no metrics at port {port}")
-        finally:
-            client.close()
 
     def _message(self, server: Server, topic: str) -> bytes:
         fields = {

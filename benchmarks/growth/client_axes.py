@@ -9,6 +9,7 @@ from typing import Final
 from benchmarks.growth.axis import Axis, Values
 from benchmarks.growth.lines import Kind, Line
 from benchmarks.growth.server import BODY_BYTES, WINDOW, Server
+from benchmarks.growth.watching import disk_mb
 from benchmarks.targets.brokers import RocketMQTarget
 
 HOLDERS: Final = 10  # connections over which pulls are held
@@ -18,6 +19,7 @@ HEARTBEAT_S: Final = 30  # of RocketMQ's clients and ours
 MEMBERS_PER_GROUP: Final = 3  # fixed: who joins is told to all of the group
 QUEUES: Final = 4
 SAVE_S_MAX: Final = 30.0
+IDLE_STORE_MB_MOST: Final = 200  # of a broker that nobody sends to
 TICK_S: Final = 0.02
 _SEND_MESSAGE_V2, _PULL, _UPDATE_OFFSET, _HEARTBEAT, _GROUP, _GROUP_LIST = 310, 11, 15, 34, 200, 225
 
@@ -100,6 +102,7 @@ class Members(Axis):
         Line(*REST, further="CPU us of a second at rest, a further member", scale=1000),
         Line("join_us", "CPU us to connect and join", resolution=20),
         Line(*MEMORY, further="RssAnon, KB a further member", scale=1000),
+        Line("store_mb", "disk space of the store, MB", Kind.SHOWN, most=IDLE_STORE_MB_MOST),
     )
 
     def grow(self, server: Server, before: int, size: int) -> Iterator[Values]:
@@ -113,6 +116,7 @@ class Members(Axis):
         values["memory_mb"] = server.memory_mb()
         seconds = server.bench.rest_s
         used_us = server.cpu_us(lambda: self._beat(server, size, seconds))
+        values["store_mb"] = disk_mb(server.target.cluster.store)
         yield values | {"resting_ms": used_us / 1000 / seconds}
 
     def _join(self, server: Server, before: int, size: int) -> None:

@@ -74,7 +74,7 @@ def refusals(found: Found) -> Iterator[str]:
 
 
 def missed(found: Found) -> Iterator[str]:
-    """Yield each line of ours that grows faster than the work."""
+    """Yield each line of ours that grows faster than the work, or misses a bar of its own."""
     for line in found.axis.lines:
         said = verdict(line, found.of(AerobeeTarget.name, line))
         if said is not None and not said.met:
@@ -89,13 +89,16 @@ def figure(value: float) -> str:
 def document(
     axes: list[Found], machine: Mapping[str, Any], noise: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return everything as JSON takes it."""
+    """Return everything as JSON takes it; each axis has its date and noise."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": date,
         "machine": machine,
         "noise": noise,
         "axes": {
             found.axis.name: {
+                "date": date,
+                "noise": noise,
                 "title": found.axis.title,
                 "unit": found.axis.unit,
                 "lines": {

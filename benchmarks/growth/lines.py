@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -36,6 +37,8 @@ class Line:
     """One cost; `resolution` is what two equal measurements may differ by, whatever the rounds say.
 
     A total names what a further unit costs: `further`, which is the total's unit times `scale`.
+    `most` is a bar of the figure itself, at every size; `span_most` one of what the largest size
+    has of the smallest.
     """
 
     key: str
@@ -45,6 +48,8 @@ class Line:
     rise_most: float = RISE_MOST
     further: str = ""
     scale: float = 1.0
+    most: float = inf
+    span_most: float = inf
 
 
 Rounds = Mapping[int, Sequence[float]]
@@ -89,7 +94,20 @@ def steps(line: Line, rounds: Rounds) -> list[Step]:
 
 
 def verdict(line: Line, rounds: Rounds) -> Verdict | None:
-    """Say whether a line grows no faster than the work; None where nothing is asked or known."""
+    """Say whether a line keeps its bars; None where nothing is asked or known.
+
+    It is to grow no faster than the work does, and to keep what else is asked of it.
+    """
+    looks = (_steepest, _spanned, _highest)
+    said = [found for look in looks if (found := look(line, rounds)) is not None]
+    if not said:
+        return None
+    missed = [each for each in said if not each.met]
+    return Verdict(not missed, "; ".join(each.text for each in missed or said))
+
+
+def _steepest(line: Line, rounds: Rounds) -> Verdict | None:
+    """Hold the steps between neighbouring sizes against what one may add."""
     found = steps(line, rounds) if line.kind is not Kind.SHOWN else []
     if not found:
         return None
@@ -101,6 +119,27 @@ def verdict(line: Line, rounds: Rounds) -> Verdict | None:
     if worst.rise > line.rise_most:
         return Verdict(True, f"{text}, within the noise")
     return Verdict(True, f"no step above {max(worst.rise, 1.0):.1f}x")
+
+
+def _spanned(line: Line, rounds: Rounds) -> Verdict | None:
+    """Hold the largest size against the smallest."""
+    found = [size for size in sorted(rounds) if rounds[size]]
+    if line.span_most == inf or len(found) < 2:
+        return None
+    first, last = found[0], found[-1]
+    rise = median(rounds[last]) / median(rounds[first])
+    text = f"{rise:.2f}x from {first:,} to {last:,} (at most {line.span_most:g}x)"
+    return Verdict(rise <= line.span_most, text)
+
+
+def _highest(line: Line, rounds: Rounds) -> Verdict | None:
+    """Hold the largest median against the bar of the figure itself."""
+    found = {size: median(values) for size, values in rounds.items() if values}
+    if line.most == inf or not found:
+        return None
+    size = max(found, key=lambda each: found[each])
+    text = f"{found[size]:.3g} at {size:,} (at most {line.most:g})"
+    return Verdict(found[size] <= line.most, text)
 
 
 def _measured(line: Line, size: int, values: Sequence[float]) -> Cost:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.generator import LoadFailed, Measurement, run_marked
+from benchmarks.growth.watching import counted, scraped
 from benchmarks.growth.wire import Wire
 from benchmarks.loads import FEW_LAST, Bar, Load
 from benchmarks.reports.memory import WarmMemory
@@ -17,6 +18,7 @@ from benchmarks.reports.rounds import WARM_WINDOW, WARM_WINDOWS_MAX, Note, is_fl
 from benchmarks.targets import processes
 from benchmarks.targets.brokers import (
     WAIT_MS,
+    AerobeeTarget,
     BrokerTarget,
     RocketMQTarget,
     common_settings,
@@ -72,6 +74,10 @@ class Server:
         work()
         return (processes.cpu_seconds(self.target.pids()) - before) * 1e6
 
+    def used_s(self) -> float:
+        """Return the CPU time that the broker has taken since its start."""
+        return processes.cpu_seconds(self.target.pids())
+
     def resting_ms(self) -> float:
         """Return the CPU time in a second in which nobody asks anything."""
         seconds = self.bench.rest_s
@@ -80,6 +86,13 @@ class Server:
     def memory_mb(self) -> float:
         """Return the memory without mapped files."""
         return processes.anonymous_bytes(self.target.pids()) / 1e6
+
+    def lacks(self) -> Mapping[str, float]:
+        """Return by `lacks` how often log space was not ready in time so far, as ours tells it."""
+        if not isinstance(self.target, AerobeeTarget):
+            return {}
+        metrics = scraped(self.target.http_port)
+        return {"lacks": counted(metrics, "aerobee_log_space_lacks_total")}
 
     def open_files(self) -> int:
         """Return how many file numbers it has."""

@@ -26,8 +26,9 @@ SEGMENT_BYTES: Final = 1 << 30  # what both have by default
 WAIT_MS: Final = 10_000  # a JVM that warms up under full load would refuse after the usual 200
 FILLED_MESSAGES: Final = 131_072  # that pulls read, again and again
 # runbroker.sh's collector and flags with a smaller heap; a JVM with one CPU would choose another.
-HEAP: Final = (
-    "-Xms2g -Xmx2g -server -XX:+UseG1GC -XX:G1HeapRegionSize=16m -XX:G1ReservePercent=25 "
+HEAP: Final = "2g"
+JVM: Final = (
+    "-server -XX:+UseG1GC -XX:G1HeapRegionSize=16m -XX:G1ReservePercent=25 "
     "-XX:InitiatingHeapOccupancyPercent=30 -XX:SoftRefLRUPolicyMSPerMB=0"
 )
 _UPDATE_AND_CREATE_TOPIC: Final = 17
@@ -250,19 +251,26 @@ class RocketMQTarget(BrokerTarget):
     warms_up = True
     own_settings: ClassVar[Mapping[str, str]] = {}
     placed: ClassVar[type[PlacedRocketMQ]] = PlacedRocketMQ
+    heap: ClassVar[str] = HEAP
+
+    @classmethod
+    def of(cls, heap: str) -> "type[RocketMQTarget]":
+        """Return the target with another heap, as -Xmx has it."""
+        return type(cls.__name__, (cls,), {"heap": heap})
 
     def make_cluster(self, settings: Mapping[str, str]) -> Cluster:
         """Its two startup classes."""
         compiling.tool("java", "install a JDK 17 or later to compare with RocketMQ")
         compiling.tool("mvn", "install Maven, which downloads RocketMQ")
         settings = {**settings, **self.own_settings}
-        cluster = self.placed(self.directory / "cluster", settings=settings, jvm=HEAP)
+        jvm = f"-Xms{self.heap} -Xmx{self.heap} {JVM}"
+        cluster = self.placed(self.directory / "cluster", settings=settings, jvm=jvm)
         cluster.placing = self.placing
         return cluster
 
     def version(self) -> str:
         """The pinned one."""
-        return f"{rocketmq_server.VERSION} (2 GiB heap, G1)"
+        return f"{rocketmq_server.VERSION} (heap of {self.heap}, G1)"
 
 
 class RocketMQWithoutIndexTarget(RocketMQTarget):

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from support.runs.source_tree import ROOT
+from support.waiting import until
 
 from benchmarks.generator import LoadFailed
 from benchmarks.growth.axis import Axis, Reading, Values
@@ -20,7 +22,9 @@ from benchmarks.growth.drawing import draw
 from benchmarks.growth.found import Found, columns, document, figure, keep, missed, refusals, rows
 from benchmarks.growth.lines import Kind, Line, costs, steps, verdict
 from benchmarks.growth.server import Server
+from benchmarks.growth.watching import Checkpoints, counted, disk_mb
 from benchmarks.growth.wire import Wire
+from benchmarks.reports.figures import Verdict
 from benchmarks.targets import compiling
 
 EACH = Line("cpu_us", "CPU us a message")
@@ -94,6 +98,54 @@ def test_nothing_is_said_without_two_costs() -> None:
     assert verdict(EACH, quiet({10: 1})) is None
     assert verdict(TOTAL, quiet({10: 1, 100: 2})) is None
     assert steps(TOTAL, quiet({10: 5, 100: 4, 1_000: 3})) == []
+
+
+def test_a_bar_of_the_figure_holds_at_every_size() -> None:
+    """Whatever its steps: a rate that is only shown, and a total that grows as it may."""
+    lacks = Line("lacks", "times", Kind.SHOWN, most=0)
+    assert verdict(lacks, {1: [0, 0, 3], 2: [0, 0, 0]}) == Verdict(True, "0 at 1 (at most 0)")
+    assert verdict(lacks, {1: [0], 2: [2]}) == Verdict(False, "2 at 2 (at most 0)")
+    memory = Line("memory_mb", "MB", Kind.TOTAL, most=300)
+    assert met(memory, {10: 50, 100: 60, 1_000: 160})
+    assert not met(memory, {10: 50, 100: 80, 1_000: 380})
+
+
+def test_small_steps_may_come_to_too_much() -> None:
+    """The largest size is held against the smallest."""
+    line = Line("cpu_us", "CPU us a message", span_most=2.0)
+    assert met(line, {10: 3.0, 100: 4.0, 1_000: 5.9})
+    said = verdict(line, {10: [3.0], 100: [4.2], 1_000: [6.1]})
+    assert said == Verdict(False, "2.03x from 10 to 1,000 (at most 2x)")
+
+
+def test_a_metric_is_summed_over_its_labels() -> None:
+    """Not those whose names only begin alike, nor what is said of it."""
+    text = '# HELP a_total b\na_total{x="1"} 2.0\na_total{x="2"} 1.0\na_total_more 9.0\n'
+    assert counted(text, "a_total") == 3.0
+
+
+def test_disk_space_is_what_has_blocks(tmp_path: Path) -> None:
+    """Holes are none of it."""
+    (tmp_path / "full").write_bytes(os.urandom(1 << 20))
+    with (tmp_path / "empty").open("wb") as file:
+        file.truncate(1 << 30)
+        os.fsync(file.fileno())
+    assert 1.0 <= disk_mb(tmp_path) < 2.0
+
+
+async def test_checkpoints_are_counted_when_written(tmp_path: Path) -> None:
+    """The first one, too, which makes the file."""
+    fresh = tmp_path / "fresh"
+    with Checkpoints(tmp_path) as written:
+
+        def seen(count: int) -> bool:
+            return written.count == count
+
+        for number in (1, 2, 3):
+            fresh.write_bytes(bytes(48))
+            os.utime(fresh, ns=(number, number))
+            fresh.replace(tmp_path / "checkpoint")
+            await until(partial(seen, number), what="the checkpoint is seen")
 
 
 class Small(Axis):
