@@ -194,13 +194,13 @@ size_t write_pull(const Template *made, char *out, uint64_t number, uint64_t off
     return length;
 }
 
-size_t write_max_offset(char *out, const char *topic, int queue) {
+size_t write_max_offset(char *out, const char *topic, int queue, uint64_t number) {
     int length =
         sprintf(out + 8,
                 "{\"code\":30,\"extFields\":{\"topic\":\"%s\",\"queueId\":\"%d\","
                 "\"committed\":\"false\",\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\","
                 "\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
-                topic, queue, OPAQUE_BASE);
+                topic, queue, (int)(OPAQUE_BASE + number % OPAQUE_SPAN));
     put_u32(out, (uint32_t)length + 4);
     put_u32(out + 4, (uint32_t)length);
     return (size_t)length + 8;

@@ -32,7 +32,7 @@ void template_free(Template *made);
 size_t write_send(const Template *made, char *out, uint64_t number, const char born[13]);
 size_t write_pull(const Template *made, char *out, uint64_t number, uint64_t offset);
 // Asks for the end of a queue (GET_MAX_OFFSET) and returns the length of the request.
-size_t write_max_offset(char *out, const char *topic, int queue);
+size_t write_max_offset(char *out, const char *topic, int queue, uint64_t number);
 
 typedef struct {
     const char *header;

@@ -7,7 +7,7 @@
 #include "net.h"
 #include "run.h"
 
-enum { TOPIC_BYTES_MAX = 128, CLOCK_EVERY = 64, SETTLE_LOOK_US = 2000 };
+enum { TOPIC_BYTES_MAX = 128, CLOCK_EVERY = 64, SETTLE_LOOK_US = 2000, ENDS_AT_ONCE = 64 };
 
 typedef struct {
     const Options *options;
@@ -24,9 +24,8 @@ static void topic_name(const Options *options, int topic, char name[TOPIC_BYTES_
         snprintf(name, TOPIC_BYTES_MAX, "%s%d", options->topic, topic);
 }
 
-uint64_t ask_end(int fd, const char *topic, int queue) {
-    char out[1024], head[8];
-    write_all(fd, out, write_max_offset(out, topic, queue));
+static Reply read_end(int fd) {
+    char head[8];
     read_all(fd, head, sizeof head);
     uint32_t length = read_u32(head) + 4;
     char *reply = malloc(length);
@@ -38,10 +37,34 @@ uint64_t ask_end(int fd, const char *topic, int queue) {
     next_frame(reply, length, &frame);
     Reply answer = read_reply(&frame);
     if (answer.code || answer.offset < 0)
-        die("topic %s queue %d: no end: %.*s", topic, queue, (int)frame.header_length,
-            frame.header);
+        die("a queue has no end: %.*s", (int)frame.header_length, frame.header);
     free(reply);
-    return (uint64_t)answer.offset;
+    return answer;
+}
+
+uint64_t ask_end(int fd, const char *topic, int queue) {
+    char out[1024];
+    write_all(fd, out, write_max_offset(out, topic, queue, 0));
+    return (uint64_t)read_end(fd).offset;
+}
+
+// Asks for the ends of up to ENDS_AT_ONCE queues from one on, for a round trip each may take long
+// on a busy machine; returns how many. Answers may come in any order.
+static uint32_t ask_ends(int fd, const Remoting *remoting, uint32_t first, uint64_t *ends) {
+    const Options *options = remoting->options;
+    uint32_t left = remoting->queues - first, count = left < ENDS_AT_ONCE ? left : ENDS_AT_ONCE;
+    for (uint32_t at = 0; at < count; at++) {
+        int index = (int)(first + at);
+        char out[1024], topic[TOPIC_BYTES_MAX];
+        topic_name(options, index / options->queues, topic);
+        write_all(fd, out, write_max_offset(out, topic, index % options->queues, at));
+    }
+    for (uint32_t at = 0; at < count; at++) {
+        Reply answer = read_end(fd);
+        if (answer.number >= count) die("an answer came that was not asked for");
+        ends[answer.number] = (uint64_t)answer.offset;
+    }
+    return count;
 }
 
 static size_t ask(void *state, char *out, Asked *asked) {
@@ -105,13 +128,19 @@ static void settle(void *state, Ledger *ledger) {
     const Options *options = remoting->options;
     uint64_t deadline_ns = now_ns() + (uint64_t)(options->settle_s * 1e9);
     int fd = connect_to(options->port);
+    uint64_t ends[ENDS_AT_ONCE];
+    uint32_t known = 0, first = 0;
     for (uint32_t index = 0; index < remoting->queues; index++) {
         const QueueLedger *queue = &ledger->queues[index];
         char topic[TOPIC_BYTES_MAX];
         topic_name(options, (int)index / options->queues, topic);
-        uint64_t end;
-        while ((end = ask_end(fd, topic, (int)index % options->queues)) !=
-               queue->base + queue->count) {
+        if (index == known) {
+            first = known;
+            known += ask_ends(fd, remoting, first, ends);
+        }
+        uint64_t end = ends[index - first];
+        for (; end != queue->base + queue->count;
+             end = ask_end(fd, topic, (int)index % options->queues)) {
             if (end > queue->base + queue->count || now_ns() > deadline_ns) {
                 ledger_error(ledger, "queue %u ends at %lu, after offset %lu was given out", index,
                              end, queue->base + queue->count - 1);
@@ -135,6 +164,8 @@ Protocol remoting_protocol(const Options *options, Ledger *ledger) {
     if (!remoting->templates || !remoting->ends || !remoting->cursors) die("out of memory");
     size_t largest = 0;
     int fd = connect_to(options->port);
+    for (uint32_t known = 0; known < queues;)
+        known += ask_ends(fd, remoting, known, remoting->ends + known);
     for (uint32_t index = 0; index < queues; index++) {
         char topic[TOPIC_BYTES_MAX];
         int queue = (int)index % options->queues;
@@ -143,7 +174,7 @@ Protocol remoting_protocol(const Options *options, Ledger *ledger) {
             options->workload == SEND    ? send_template(options, topic, queue)
             : options->workload == BATCH ? batch_template(options, topic, queue)
                                          : pull_template(options, topic, queue, false);
-        remoting->ends[index] = ledger->queues[index].base = ask_end(fd, topic, queue);
+        ledger->queues[index].base = remoting->ends[index];
         if (options->workload == PULL && remoting->ends[index] < (uint64_t)options->batch)
             die("topic %s queue %d ends at %lu: too few to pull", topic, queue,
                 remoting->ends[index]);

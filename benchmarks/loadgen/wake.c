@@ -73,7 +73,7 @@ void run_wake(const Options *given, Result *result) {
              pull = pull_template(&options, options.topic, 0, true);
     char *out = malloc(send.length + pull.length + 64);
     if (!out) die("out of memory");
-    write_all(producer.fd, out, write_max_offset(out, options.topic, 0));
+    write_all(producer.fd, out, write_max_offset(out, options.topic, 0, 0));
     Frame frame = receive(&producer);
     Reply reply = read_reply(&frame);
     if (reply.code || reply.offset < 0) die("no end: %.*s", (int)frame.header_length, frame.header);
