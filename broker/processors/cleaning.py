@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from aerobee.broker.start.context import Context
-from aerobee.broker.start.gone_topics import PAUSE_S, clean_topics
+from aerobee.broker.start.gone_topics import PAUSE_S, clean_topics, find_topics
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
@@ -36,17 +36,15 @@ async def clean_expired_queues(ctx: Context, request: Request[NoHeader]) -> Outc
 
 
 async def _remove_empty_light_queues(ctx: Context) -> None:
+    queues, topics = ctx.store.queues, ctx.tables.topics
+
     def is_empty(name: str) -> bool:
+        if not queues.is_light(name) or topics.is_listed(name):  # a topic made since the start
+            return False
         queue = ctx.store.find_queue(name, LIGHT_QUEUE_ID)
         return queue is not None and 0 < queue.max_offset == queue.min_offset
 
-    queues, topics = ctx.store.queues, ctx.tables.topics
-    light = [
-        name
-        for name in queues.topic_names()
-        if queues.is_light(name) and not topics.is_listed(name)  # made since the start
-    ]
-    empty = [name for name in light if is_empty(name)]
+    empty = await find_topics(ctx, is_empty)
     if empty:
         await clean_topics(ctx, "empty light queues", empty, is_empty, LIGHT_QUEUES_PER_TURN)
 

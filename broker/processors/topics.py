@@ -16,7 +16,7 @@ from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic, system_topic_names
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
-from aerobee.broker.start.gone_topics import clean_topics, forget_topics
+from aerobee.broker.start.gone_topics import clean_topics, find_topics, forget_topics
 from aerobee.remoting.bodies import TopicConfig, encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
@@ -139,7 +139,7 @@ async def clean_unused_topics(ctx: Context, request: Request[NoHeader]) -> Outco
         kept = name.startswith((SYSTEM_PREFIX, LIGHT_QUEUE_PREFIX)) or name in system
         return not kept and ctx.tables.topics.get(name) is None
 
-    unused = [name for name in ctx.store.queues.topic_names() if is_unused(name)]
+    unused = await find_topics(ctx, is_unused)
     await clean_topics(ctx, "unused topics", unused, is_unused, TOPICS_PER_TURN)
     try:
         await ctx.cold.views.clean()

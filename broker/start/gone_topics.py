@@ -10,6 +10,7 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import RequestError
 
 PAUSE_S: Final = 0.005  # as long as a turn of the work, so that requests have half of the time
+NAMES_PER_TURN: Final = 2000  # queues whose topics are asked for in one turn of the loop
 
 
 def forget_topics(ctx: Context, names: Collection[str]) -> None:
@@ -25,6 +26,18 @@ def forget_topics(ctx: Context, names: Collection[str]) -> None:
         ctx.tables.topics.delete(name)
         ctx.cluster.announcements.drop(name)
         ctx.health.metrics.forget(topic=name)
+
+
+async def find_topics(ctx: Context, wanted: Callable[[str], bool]) -> list[str]:
+    """Return the topics with a queue that are wanted; requests are served in between."""
+    keys = list(ctx.store.queues.table)
+    found: dict[str, bool] = {}
+    for at in range(0, len(keys), NAMES_PER_TURN):
+        for topic in {topic: None for topic, _ in keys[at : at + NAMES_PER_TURN]}:
+            if topic not in found:
+                found[topic] = wanted(topic)
+        await asyncio.sleep(0)
+    return [topic for topic, is_wanted in found.items() if is_wanted]
 
 
 async def clean_topics(

@@ -19,6 +19,9 @@ from aerobee.storage.layout import PROGRESS
 
 MAGIC: Final = b"AEROPRG1"
 PROGRESS_BYTES_MAX: Final = 256 << 20
+QUEUES_PER_PAGE: Final = 1024  # which are packed anew in a piece: a millisecond
+PLACE_BITS: Final = 32
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 
 _HEAD: Final = Layout(magic="8s", position="q", timestamp="q", queues="i").run()
 _QUEUE_FIELDS: Final = Layout(queue_id="i", max_offset="q")
@@ -37,16 +40,25 @@ class Progress(msgspec.Struct, frozen=True):
     queues: Mapping[tuple[str, int], int] = msgspec.field(default_factory=dict)  # to max offset
 
 
+class _Page(msgspec.Struct):
+    """Some queues of the table, one behind the other as they are in the file."""
+
+    data: bytearray
+    queues: int = 0
+    gone: int = 0  # of them
+
+
 class ProgressTable:
     """The queues of a progress file as its bytes, so that a change costs a number and not them all.
 
     Queues without messages are left out. One that is deleted stays for a while with offset 0,
-    which promises nothing.
+    which promises nothing, until half of its page is gone: what is left there is packed anew.
     """
 
     def __init__(self) -> None:
-        self._data = bytearray()
-        self._places: dict[tuple[str, int], int] = {}  # of the offset, by topic and queue number
+        self._pages: list[_Page] = []
+        self._roomy: list[int] = []  # pages with room for more
+        self._places: dict[tuple[str, int], int] = {}  # of the offset: its page, and where in it
         self._gone: set[tuple[str, int]] = set()
 
     def put(self, topic: str, queue_id: int, max_offset: int) -> None:
@@ -54,35 +66,64 @@ class ProgressTable:
         key = (topic, queue_id)
         place = self._places.get(key)
         if place is not None:
-            _OFFSET.pack_into(self._data, place, max_offset)
-            self._gone.discard(key)
+            page = self._pages[place >> PLACE_BITS]
+            _OFFSET.pack_into(page.data, place & PLACE_MASK, max_offset)
+            if key in self._gone:
+                self._gone.remove(key)
+                page.gone -= 1
         elif max_offset > 0:
-            name = topic.encode()
-            self._data += _LENGTH.pack(len(name)) + name + _QUEUE_ID.pack(queue_id)
-            self._places[key] = len(self._data)
-            self._data += _OFFSET.pack(max_offset)
+            self._add(key, max_offset)
 
     def forget(self, topic: str, queue_id: int) -> None:
         """Promise nothing more of a queue."""
         key = (topic, queue_id)
-        if key in self._places:
-            self.put(topic, queue_id, 0)
-            self._gone.add(key)
-            if 2 * len(self._gone) >= len(self._places):
-                self._compact()
-
-    def _compact(self) -> None:
-        """Leave out what is gone; by then that is so much that each queue pays once."""
-        before, places, gone = self._data, self._places, self._gone
-        self._data, self._places, self._gone = bytearray(), {}, set()
-        for key, place in places.items():
-            if key not in gone:
-                self.put(*key, _OFFSET.unpack_from(before, place)[0])
+        place = self._places.get(key)
+        if place is None:
+            return
+        self.put(topic, queue_id, 0)
+        self._gone.add(key)
+        page = self._pages[place >> PLACE_BITS]
+        page.gone += 1
+        if 2 * page.gone >= page.queues:
+            self._compact(place >> PLACE_BITS)
 
     def encode(self, position: int, timestamp: int) -> tuple[bytes, bytes]:
         """Return all but the checksum, in two pieces, as of now."""
         head = _HEAD.pack(MAGIC, position, timestamp, len(self._places))
-        return head, bytes(self._data)
+        return head, b"".join([page.data for page in self._pages])
+
+    def _add(self, key: tuple[str, int], max_offset: int) -> None:
+        if not self._roomy:
+            self._roomy.append(len(self._pages))
+            self._pages.append(_Page(bytearray()))
+        number = self._roomy[-1]
+        page = self._pages[number]
+        page.data += encode_entry(*key, max_offset)
+        self._places[key] = number << PLACE_BITS | (len(page.data) - _OFFSET.size)
+        page.queues += 1
+        if page.queues == QUEUES_PER_PAGE:
+            self._roomy.pop()
+
+    def _compact(self, number: int) -> None:
+        """Leave out what is gone of a page; by then that is so much that each queue pays once."""
+        page = self._pages[number]
+        before, at = page.data, 0
+        if page.queues == QUEUES_PER_PAGE:
+            self._roomy.append(number)
+        page.data, page.queues, page.gone = bytearray(), 0, 0
+        while at < len(before):
+            name_at = at + _LENGTH.size
+            name_end = name_at + _LENGTH.unpack_from(before, at)[0]
+            key = before[name_at:name_end].decode(), _QUEUE_ID.unpack_from(before, name_end)[0]
+            end = name_end + _QUEUE.size
+            if key in self._gone:
+                self._gone.remove(key)
+                del self._places[key]
+            else:
+                page.data += before[at:end]
+                self._places[key] = number << PLACE_BITS | (len(page.data) - _OFFSET.size)
+                page.queues += 1
+            at = end
 
 
 def encode_progress(progress: Progress) -> bytes:

@@ -242,10 +242,6 @@ class ConsumeQueues:
             topics.setdefault(topic, []).append(queue_id)
         return topics
 
-    def topic_names(self) -> list[str]:
-        """Return the topics that have a queue, without a look at how many each has."""
-        return sorted({topic for topic, _ in self.table})
-
     def listed_topics(self) -> Collection[str]:
         """Return the topics that the broker's own table lists; none where it cannot be read.
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
@@ -14,12 +14,14 @@ from aerobee.broker.room import Sample, Work
 from aerobee.broker.rules.attributes import RETENTION_SECONDS, is_compacted
 from aerobee.broker.rules.system_topics import is_system_topic
 from aerobee.remoting.bodies import TopicConfig
+from aerobee.storage.queues.consume_queue import ConsumeQueue
 from aerobee.storage.upkeep.wall_time import WallTime
 
 log = logging.getLogger(__name__)
 
 TOPICS_SHOWN_MAX: Final = 100
 TOLD_PER_TURN: Final = 100  # lines of the log, one for each topic: some milliseconds
+HIDDEN_PER_NOTE: Final = 500  # topics of one turn of the loop: some milliseconds, and a sync
 QUEUES_PER_LOOK: Final = 64  # of one turn of a thread; other lookups come in between
 
 
@@ -83,7 +85,8 @@ class TopicRetention(Feature):
     async def look(self) -> None:
         """Move the queues of all such topics on; OSError: the disk refuses, and others follow.
 
-        One note says it of all of them, however many they are.
+        A note says it of HIDDEN_PER_NOTE of them at a time; where one is refused, those of before
+        stay hidden.
         """
         now_s = self.time.now()
         if now_s is None or not self._live.current.topic_retention_enable:
@@ -92,28 +95,33 @@ class TopicRetention(Feature):
             return
         end = self._store.commit_log.flushed_position
         found, failed = Expiring(end), None
-        queues = self._store.queues.of_topics(self._kept_s)
-        for at in range(0, len(queues), QUEUES_PER_LOOK):
+        for queues in self._portions():
             asked = [
                 (queue.snapshot(), queue.topic, int((now_s - kept_s) * 1000))
-                for queue in queues[at : at + QUEUES_PER_LOOK]
+                for queue in queues
                 if (kept_s := self._kept_s.get(queue.topic)) is not None
             ]
             failed = await self._lookups.beside(partial(found.look, asked)) or failed
-        expired = {
-            topic: count
-            for topic, count in found.expired.items()
-            if count and topic in self._kept_s  # it may have been deleted meanwhile
-        }
-        if expired:
-            await self._hide(expired, found.positions)
+        expired = iter([(topic, count) for topic, count in found.expired.items() if count])
+        while portion := list(islice(expired, HIDDEN_PER_NOTE)):
+            there = {topic: count for topic, count in portion if topic in self._kept_s}
+            if there:  # others were deleted meanwhile
+                await self._hide(there, found.positions)
         if failed is not None:
             raise failed
+
+    def _portions(self) -> Iterator[list[ConsumeQueue]]:
+        """Yield the queues of all such topics, some at a time; they may change meanwhile."""
+        find = self._store.queues.of_topics
+        queues = chain.from_iterable(find((topic,)) for topic in list(self._kept_s))
+        while portion := list(islice(queues, QUEUES_PER_LOOK)):
+            yield portion
 
     async def _hide(self, expired: Mapping[str, int], positions: Mapping[str, int]) -> None:
         self._store.retention.hide_before({topic: positions[topic] for topic in expired})
         for topic, count in expired.items():
             self._expired[topic] = self._expired.get(topic, 0) + count
+        await asyncio.sleep(0)
         for told, (topic, count) in enumerate(expired.items(), 1):
             log.info("messages_expired topic=%s count=%d before=%d", topic, count, positions[topic])
             if told % TOLD_PER_TURN == 0:

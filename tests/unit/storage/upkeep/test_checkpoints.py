@@ -3,11 +3,13 @@
 import zlib
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import PROGRESS
+from aerobee.storage.proofs import progress
 from aerobee.storage.proofs.checkpoint import read_checkpoint
 from aerobee.storage.proofs.progress import (
     Progress,
@@ -53,6 +55,31 @@ def test_a_table_says_what_was_put_last(
     assert {key: offset for key, offset in found.queues.items() if offset} == {
         key: offset for key, offset in expected.items() if offset
     }
+
+
+def test_of_many_queues_few_are_packed_anew_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none is lost while topics come and go; what pages had goes to those that come."""
+    monkeypatch.setattr(progress, "QUEUES_PER_PAGE", 8)
+    table = ProgressTable()
+    for number in range(100):
+        table.put("t", number, 1 + number)
+    for life in range(20):
+        for number in range(0, 100, 2):
+            table.forget("t", number)
+            table.forget("t", number)
+        left = decoded(b"".join(table.encode(1, 1))).queues
+        assert {key: at for key, at in left.items() if at} == {
+            ("t", number): 1 + number for number in range(1, 100, 2)
+        }
+        for number in range(0, 100, 2):
+            table.put("t", number, 1 + number + life)
+        assert len(table._pages) <= 13
+    assert decoded(b"".join(table.encode(1, 1))).queues == {
+        ("t", number): 1 + number + (0 if number % 2 else 19) for number in range(100)
+    }
+    for number in range(100):
+        table.forget("t", number)
+    assert table.encode(1, 1)[1] == b""
 
 
 def decoded(content: bytes) -> Progress:

@@ -13,6 +13,7 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.broker.features.http import overview
+from aerobee.broker.features.topic_retention import feature as topic_retention
 from aerobee.broker.features.topic_retention.feature import TopicRetention
 from aerobee.remoting.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -311,6 +312,38 @@ async def test_many_topics_cost_one_note_and_few_turns_of_a_thread(
         assert {bounds(live, f"t{number}") for number in range(100)} == {(1, 1)}
         assert [len(each) for each in notes] == [100]
         assert len(turns) == 2
+
+
+async def test_a_note_has_so_many_topics_and_those_before_a_refused_one_stay_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two notes others are served: a topic that goes then is left out of the next one."""
+    monkeypatch.setattr(topic_retention, "HIDDEN_PER_NOTE", 2)
+    async with live_broker(tmp_path) as live:
+        for number in range(7):
+            await keep(live, "+aerobee.retention.seconds=60", topic=f"t{number}")
+            await send(live, 1, topic=f"t{number}")
+        await settle(live)
+        notes: list[list[str]] = []
+        add = live.broker.store.queues.expired.add
+
+        def counted(positions: Mapping[str, int], log_begin: int) -> None:
+            if len(notes) == 2:
+                notes.clear()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            notes.append(sorted(positions))
+            live.broker.context.tables.topics.delete("t3")
+            add(positions, log_begin)
+
+        monkeypatch.setattr(live.broker.store.queues.expired, "add", counted)
+        with pytest.raises(OSError, match="No space"):
+            await later(live, 61)
+        first = [bounds(live, f"t{number}") for number in range(7)]
+        assert first == [(1, 1)] * 3 + [(0, 1)] * 4
+        monkeypatch.setattr(live.broker.store.queues.expired, "add", add)
+        await later(live, 61)
+        assert [bounds(live, f"t{number}") for number in (4, 5, 6)] == [(1, 1)] * 3
+        assert overview.broker(live.broker.context)["topicRetention"]["expired"] == 6
 
 
 async def test_topics_that_keep_the_latest_of_each_key_have_no_other_retention(
