@@ -9,7 +9,7 @@ from typing import Final
 
 from aerobee.remoting import frame
 from aerobee.remoting.message import layout
-from aerobee.storage.layout import INDEX_ENTRY_FIELDS
+from aerobee.storage.layout import INDEX_ENTRY_FIELDS, INDEX_SUM_ENTRIES
 
 RECORD, ENTRY, FRAME = layout.RECORD_FIELDS, layout.ENTRY_FIELDS, layout.FRAME_FIELDS
 BATCH = layout.BATCH_FIELDS
@@ -52,6 +52,7 @@ NUMBERS: Final = {
     "INDEX_POSITION_AT": INDEX_ENTRY_FIELDS.at("position"),
     "INDEX_SECONDS_AT": INDEX_ENTRY_FIELDS.at("seconds"),
     "INDEX_PREVIOUS_AT": INDEX_ENTRY_FIELDS.at("previous"),
+    "INDEX_SUM_ENTRIES": INDEX_SUM_ENTRIES,
 }
 MAGICS: Final = {"MAGIC_V1": layout.MAGIC_V1, "MAGIC_V2": layout.MAGIC_V2}
 PLACES: Final = (

@@ -30,6 +30,7 @@ from aerobee.storage.features.delays.notes import decode_page
 from aerobee.storage.features.index.checking import shape_of
 from aerobee.storage.features.index.files import read_header
 from aerobee.storage.features.index.note import decode_index_note
+from aerobee.storage.features.index.shown import sums_lines
 from aerobee.storage.features.index.slices import ENTRY as INDEX_ENTRY
 from aerobee.storage.features.timers.shown import check_lines, note_lines, unit_lines, wheel_lines
 from aerobee.storage.layout import (
@@ -48,6 +49,7 @@ from aerobee.storage.layout import (
     ENTRY_BYTES,
     INDEX,
     INDEX_NOTE,
+    INDEX_SUMS,
     LOCK,
     PROGRESS,
     TIMER_CHECK,
@@ -106,12 +108,14 @@ def dump(path: Path) -> Iterator[str]:
         return reader(path)
     if path.parent.name == INDEX and path.name.isdecimal():
         return _dump_index(path)
+    if path.parent.name == INDEX_SUMS and path.name.isdecimal():
+        return sums_lines(path)
     if path.parent.name == CONFIG or path.suffix in (".json", ".bak"):
         return _dump_json(path)
     raise NotAStoreFile(
         f"{path} is no file of a store: expected a name of 20 digits, {CHECKPOINT}, {PROGRESS},"
         f" {BOOT_NOTE}, {DELAYED}, {DEDUP}, {DAMAGE}, {INDEX_NOTE}, {TIMERS}, {TIMER_WHEEL},"
-        f" {ABORT}, {LOCK}, or a file of {CONFIG}/ or {INDEX}/"
+        f" {ABORT}, {LOCK}, or a file of {CONFIG}/, {INDEX}/ or {INDEX_SUMS}/"
     )
 
 

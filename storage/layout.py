@@ -31,6 +31,7 @@ CUT: Final = "aerobee.cut"  # ours: queues that a start cuts, until the disk has
 DELETED: Final = "aerobee.deleted"  # ours: where the log ended when topics were deleted
 INDEX: Final = "index"  # files of keys, named by the time at which they were made
 INDEX_NOTE: Final = "aerobee.index"  # ours: up to where the index is on the disk
+INDEX_SUMS: Final = "aerobee.sums"  # ours: check sums of index files, in files of their names
 EXPIRED: Final = "aerobee.expired"  # ours: where topics begin whose messages go before the log
 LIGHT: Final = "aerobee.light"  # ours: there once light queues have been filled
 COMPACTION: Final = "compaction"  # all of compaction topics
@@ -112,6 +113,14 @@ INDEX_NOTE_FIELDS: Final = Layout(
 )
 """Our note of what the index has: all keys of records from `begin` to `position`; in files of so
 many slots, and of the newest one the entries before `count`."""
+
+INDEX_SUMS_MAGIC: Final = b"AEROSUM1"
+INDEX_SUMS_FIELDS: Final = Layout(magic="8s", slots="i", entries="i", count="i")
+"""The head of the check sums of an index file, which has so many slots, room for so many entries,
+and those before `count`. A u32 each follows: of the file's head, of its slots, of its entries."""
+INDEX_SUM_SLOTS: Final = 1024
+INDEX_SUM_ENTRIES: Final = 1024
+"""So many have one sum, by their numbers; entry 0 has none."""
 
 _BEGIN: Final = attrgetter("begin")
 _NAMED: Final = attrgetter("name")

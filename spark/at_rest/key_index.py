@@ -1,9 +1,10 @@
 """The index of message keys beside a log: where messages with a key are, and how far that is all.
 
 Only our broker's note (`aerobee.index`) says from where to where the index has no gap. Without it,
-and wherever the files do not agree with it, with themselves or with the log, nothing is said, and
-the log is read instead. Each file vouches for the log from its first to its last message; what
-lies between two files is not vouched for, and is read.
+and wherever the files do not agree with it, with their check sums (`aerobee.sums`) or with the log,
+nothing is said, and the log is read instead. Each file vouches for the log from its first to its
+last message; what lies between two files is not vouched for, and is read, and so is that of a file
+without check sums: one bit could hide a message.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.spark.at_rest import disk
-from aerobee.spark.at_rest.index_file import IndexDoubtfulError, KeyFile, WalkBudget
+from aerobee.spark.at_rest.index_file import KeyFile, WalkBudget
+from aerobee.spark.at_rest.key_sums import IndexDoubtfulError, read_sums
 from aerobee.spark.at_rest.keyed_records import KeyedRecord, NoRecordError, key_hash, read_keyed
 from aerobee.spark.at_rest.open_segment import OpenLog
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.errors import DataLost, StoreUnreadable
-from aerobee.storage.layout import INDEX, INDEX_NOTE, INDEX_NOTE_FIELDS, INDEX_NOTE_MAGIC
+from aerobee.storage.layout import (
+    INDEX,
+    INDEX_NOTE,
+    INDEX_NOTE_FIELDS,
+    INDEX_NOTE_MAGIC,
+    INDEX_SUMS,
+)
 
 LOOKUPS_MAX: Final = 10_000  # keys, times topics, times files: more are looked for in the log
 ENTRIES_MAX: Final = 1 << 16  # that a look-up walks, of keys whose slots many share
@@ -67,12 +75,7 @@ def find_keyed(
                 return None
             hashes = {key_hash(topic, key) for topic in topics for key in keys}
             budget = WalkBudget(ENTRIES_MAX, RECORDS_MAX)
-            found = {
-                (position, key)
-                for file in files
-                for key in hashes
-                for position in file.positions(key, state.start, budget)
-            }
+            found = {each for file in files for each in file.positions(hashes, state.start, budget)}
             records = _records(log, [each for each in sorted(found) if _within(covered, each[0])])
             return Keyed(covered, [each for each in records if each.topic in topics])
     except (IndexDoubtfulError, NoRecordError, OSError, DataLost, StoreUnreadable):
@@ -99,9 +102,14 @@ def _vouching(state: StoreState, log: OpenLog, stack: ExitStack) -> tuple[int, l
         raise IndexDoubtfulError("the file that was noted is not there")
     files: list[KeyFile] = []
     for name in names[: names.index(noted) + 1]:
+        sums = read_sums(f"{root}/{INDEX_SUMS}/{name}")
+        if sums is None or (name != noted and sums.count < sums.entries):
+            continue  # RocketMQ has written it, or written on
+        if sums.slots != slots:
+            raise IndexDoubtfulError("a file of another shape than was noted")
         fd = disk.open_file(f"{root}/{INDEX}/{name}")
         stack.callback(disk.close, fd)
-        file = KeyFile(fd, slots, count if name == noted else None)
+        file = KeyFile(fd, sums, count if name == noted else None)
         if file.empty or file.end_position < max(begin, state.start):
             continue
         file.hold_against(log, state.start)

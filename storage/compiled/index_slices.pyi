@@ -6,6 +6,8 @@ Bytes: TypeAlias = Any
 """Anything with the buffer protocol: bytes where they are read, a bytearray or a map else."""
 Ints: TypeAlias = Any
 """An array of int64."""
+Numbers: TypeAlias = Any
+"""An array of uint32."""
 
 MORE: int
 FULL: int
@@ -86,5 +88,6 @@ def follow_chain(
     latest_ms: int,
     entries_max: int,
     positions: Ints,
+    sums: Numbers,
 ) -> tuple[int, int, int, bool]:
-    """Note the positions of a hash and a time; return found, the next entry, walked, readable."""
+    """Note the positions of a hash and a time; return found, the next entry, walked, sound."""

@@ -15,6 +15,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcmp, memcpy
 from posix.unistd cimport pread
 
+from isal import isal_zlib
+
 cdef extern from *:
     """
     #include <string.h>
@@ -51,7 +53,10 @@ cdef extern from *:
     void put64(uint8_t*, uint64_t) noexcept nogil
     void prefetch(const uint8_t*) noexcept nogil
 
+ctypedef const uint8_t* Bytes
+
 include "layout.pxi"
+include "../../remoting/message/check_sum.pxi"
 
 cpdef enum:  # why `index_records` took no more
     MORE = 0  # the next record goes on behind the bytes
@@ -86,6 +91,20 @@ include "hashes.pxi"
 include "keys.pxi"
 include "runs.pxi"
 include "key_runs.pxi"
+
+
+cdef uint32_t sum_of(const uint8_t* begin, Py_ssize_t size) except? 0 nogil:
+    """Return the check sum of these bytes, all 32 bits of it."""
+    cdef uint32_t found
+    if sum_in_c != NULL:
+        found = sum_in_c(0, begin, size)
+        clear_uppers()
+        return found
+    with gil:
+        window.begin, window.size = begin, size
+        found = isal_zlib.crc32(window)
+        window.begin, window.size = NULL, 0
+        return found
 
 
 cdef Table table_of(
@@ -265,24 +284,37 @@ def follow_chain(
     int64_t latest_ms,
     int64_t entries_max,
     int64_t[::1] positions,
+    const uint32_t[::1] sums,
 ):
     """Walk the entries of a slot from `number` back and note those of a hash and a time.
 
-    Returns how many were noted, the entry to go on with (0: there is none), how many were walked,
-    and whether the file could be read. It ends where an entry does not lead back.
+    Each is held against its block's sum, of which `sums` has those of all entries before `count`;
+    where it has none, the file is believed. Returns how many were noted, the entry to go on with
+    (0: there is none), how many were walked, and whether all of it is sound: False where the file
+    ends, a block has another sum, or an entry does not lead back; without sums that ends it.
     """
     cdef int64_t walked = 0, found = 0, room = positions.shape[0], stamp
-    cdef uint8_t entry[INDEX_ENTRY_BYTES]
+    cdef int64_t sums_count = sums.shape[0], begin = 0, end = 0, which, size
+    cdef uint8_t block[INDEX_SUM_ENTRIES * INDEX_ENTRY_BYTES]
+    cdef uint8_t* entry
     cdef int32_t previous
-    cdef bint readable = True
+    cdef bint sound = True
     with nogil:
         while 0 < number < count and walked < entries_max and found < room:
-            if pread(
-                fd, entry, INDEX_ENTRY_BYTES, entries_at + INDEX_ENTRY_BYTES * number
-            ) != INDEX_ENTRY_BYTES:
-                readable = False
-                break
+            if not begin <= number < end:
+                which = number // INDEX_SUM_ENTRIES
+                begin, end = number, number + 1
+                if sums_count:
+                    begin = max(<int64_t>1, which * INDEX_SUM_ENTRIES)
+                    end = min(count, (which + 1) * INDEX_SUM_ENTRIES)
+                size = (end - begin) * INDEX_ENTRY_BYTES
+                if pread(fd, block, size, entries_at + INDEX_ENTRY_BYTES * begin) != size or (
+                    sums_count and (which >= sums_count or sum_of(block, size) != sums[which])
+                ):
+                    sound = False
+                    break
             walked += 1
+            entry = block + (number - begin) * INDEX_ENTRY_BYTES
             stamp = begin_ms
             if number > 1:
                 stamp += <int64_t>(<int32_t>big32(entry + INDEX_SECONDS_AT)) * 1000
@@ -291,6 +323,9 @@ def follow_chain(
                 found += 1
             previous = <int32_t>big32(entry + INDEX_PREVIOUS_AT)
             if previous >= number or previous < 0:
+                if sums_count:
+                    sound = False
+                    break
                 previous = 0
             number = previous
-    return found, number, walked, readable
+    return found, number, walked, sound

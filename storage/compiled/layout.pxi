@@ -39,6 +39,7 @@ cdef enum:
     INDEX_POSITION_AT = 4
     INDEX_SECONDS_AT = 12
     INDEX_PREVIOUS_AT = 16
+    INDEX_SUM_ENTRIES = 1024
 
 cdef enum:  # apart, for they make all of an enum unsigned
     MAGIC_V1 = 0xdaa320a7

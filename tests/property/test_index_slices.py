@@ -2,12 +2,14 @@
 
 import itertools
 import tempfile
+from array import array
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isal.isal_zlib import crc32
 from support.disks.indexes import properties
 from support.examples import examples
 
@@ -15,6 +17,7 @@ from aerobee.remoting.message.record import Record, decode_record, encode_record
 from aerobee.storage.features.index import slices
 from aerobee.storage.features.index.keys import index_hash, key_text, record_keys
 from aerobee.storage.features.index.runs import RUN, RUN_HASH
+from aerobee.storage.features.index.sums import EntrySums
 
 compiled = pytest.importorskip("aerobee.storage.compiled.index_slices")
 
@@ -240,19 +243,53 @@ def test_chains_are_followed_alike(
     slices.index_records(data := bytes(log_of(records, 0)), 0, len(data), 0, 0, *made.all)
     count = int(made.state[5])
     entries = bytearray(made.entries.tobytes()[: 20 * (count - 1)])
+    none, summed = array("I"), EntrySums()
+    summed.add(bytes(entries))
+    written = summed.all()
     for place, bits in flips:
         if entries:
             entries[int(place * len(entries))] ^= bits
     with tempfile.TemporaryFile() as file:
         file.write(bytes(60) + entries)
         file.flush()
-        for key_hash in {0, *(int.from_bytes(entries[at : at + 4], "big", signed=True)
-                              for at in range(0, len(entries), 20))}:  # fmt: skip
+        hashes = {0, *(int.from_bytes(entries[at : at + 4], "big", signed=True)
+                       for at in range(0, len(entries), 20))}  # fmt: skip
+        for key_hash, sums in itertools.product(hashes, (none, written)):
             ours, theirs = np.zeros(room, np.int64), np.zeros(room, np.int64)
             asked = (start, count, key_hash, 0, 0, 1 << 62, walked)
-            found = slices.follow_chain(file.fileno(), 40, *asked, ours)
-            assert compiled.follow_chain(file.fileno(), 40, *asked, theirs) == found
+            found = slices.follow_chain(file.fileno(), 40, *asked, ours, sums)
+            assert compiled.follow_chain(file.fileno(), 40, *asked, theirs, sums) == found
             assert np.array_equal(ours, theirs)
+            if sums is written and entries != made.entries.tobytes()[: len(entries)]:
+                assert not found[3] or not found[2], "not all that was written is there"
+
+
+@given(st.lists(st.integers(0, 2500), max_size=4), st.integers(1, 4000))
+@settings(deadline=None, max_examples=examples(30))
+def test_sums_are_those_of_blocks(counts: list[int], cut: int) -> None:
+    """However entries came, and some were taken away; a chain over all of them is followed."""
+    total = sum(counts)
+    entries = b"".join(
+        number.to_bytes(4, "big") + bytes(12) + (number - 1).to_bytes(4, "big")
+        for number in range(1, total + 1)
+    )
+    sums, at = EntrySums(), 0
+    for count in counts:
+        sums.add(entries[at * 20 : (at + count) * 20])
+        at += count
+    kept = min(cut, total + 1)
+    begin = sums.cut(kept)
+    sums.add(entries[(begin - 1) * 20 : (kept - 1) * 20])
+    blocks = [entries[max(0, at - 1) * 20 : min(at + 1023, kept - 1) * 20]
+              for at in range(0, kept, 1024)]  # fmt: skip
+    assert list(sums.all()) == [crc32(block) for block in blocks]
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(20) + entries)
+        file.flush()
+        for loop in (slices, compiled):
+            asked = (file.fileno(), 0, kept - 1, kept, 7, 0, 0, 1 << 62, 9999, array("q", [0] * 9))
+            _, _, walked, sound = loop.follow_chain(*asked, sums.all())
+            assert (walked, bool(sound)) == (kept - 1, True)
 
 
 @pytest.mark.parametrize("key", [b"a ", b"\xff "])

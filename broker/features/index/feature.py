@@ -113,6 +113,8 @@ class MessageIndex(Feature):
         """Yield why nothing is indexed, if that is so."""
         if self.indexing.error is not None:
             yield f"messages are not found by key: {self.indexing.error}"
+        if self.questions.damage is not None:
+            yield self.questions.damage
 
     def shown(self) -> Mapping[str, Any]:
         """Return how far the index is."""

@@ -29,6 +29,8 @@ SYNC_INTERVAL_S: Final = 10.0
 SYNC_BYTES: Final = 1 << 30
 """Of the log: so much at most is indexed again after a crash."""
 RETRY_INTERVAL_S: Final = 5.0
+SUM_REST_S: Final = 0.01
+"""Between pieces of a file that gets its check sums, each of which takes some 5 ms."""
 STOP_TIMEOUT_S: Final = 10.0
 
 
@@ -172,6 +174,8 @@ class Indexing:
                 continue
             if deadline_s is not None:
                 break
+            if self._sum_next(log_now):
+                continue
             with self._wanted:
                 if not self._stopping and self._offered is log_now:
                     self._rests = True  # before the look: the loop looks here behind a change
@@ -181,6 +185,19 @@ class Indexing:
                     if self.error and not self._stopping:  # offers come faster than a disk mends
                         self._wanted.wait_for(lambda: self._stopping, RETRY_INTERVAL_S)
         self._end()
+
+    def _sum_next(self, log_now: LogSnapshot) -> bool:
+        """Make the check sums of a full file that has none; False where all have been looked at."""
+        if not self._opened or self.error is not None or not compiled():
+            return False
+        return self._indexer.sum_next(log_now.end, self._attended)
+
+    def _attended(self) -> bool:
+        """Rest, and do what has come meanwhile; return whether nothing more important is to do."""
+        time.sleep(SUM_REST_S)
+        while not self._stopping and self._attempt(self._offered):
+            pass
+        return not self._stopping
 
     def _attempt(self, log_now: LogSnapshot) -> bool:
         """Do one slice; return whether there is more to do at once."""

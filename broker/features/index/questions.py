@@ -1,6 +1,7 @@
 """Questions for messages by their keys (12): QueryMessageProcessor's words, bounded answers."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -18,8 +19,11 @@ from aerobee.remoting.net.routes import Outcome, Reply, Request
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.features.index.keys import IndexType
 from aerobee.storage.features.index.lookups import KeyLookup, LookupBudget, Question, positions
+from aerobee.storage.features.index.sums import DamagedIndexError
 from aerobee.storage.reads.cold.file_lookup import FileLookup
 from aerobee.storage.store import MessageStore
+
+log = logging.getLogger(__name__)
 
 QUESTIONS: Final = "questions by key"
 """Whose turn it is among the groups that wait for the disk: one question at a time is looked up."""
@@ -57,6 +61,7 @@ class Questions:
         self._turns = AskersTurns(WAITING_OF_ONE_MAX, WAITING_MAX)
         self.asked = 0
         self.cut_short = 0  # answers that may lack something: see LookupBudget
+        self.damage: str | None = None  # that a question has met last
 
     async def query(self, _: object, request: Request[QueryMessageRequest]) -> Outcome:
         """Return the newest messages with a key, whole, in the order of the log."""
@@ -107,11 +112,21 @@ class Questions:
                     )
             except TooManyWaitError:
                 break
+            except DamagedIndexError as error:
+                raise RequestError(ResponseCode.SYSTEM_ERROR, self._met(error)) from error
             if found is not None:
                 return found
         raise RequestError(
             ResponseCode.SYSTEM_BUSY, "too many ask the broker for messages by key at this moment"
         )
+
+    def _met(self, error: DamagedIndexError) -> str:
+        """Note what is damaged; others' keys may be found all the same."""
+        text = str(error)
+        if text != self.damage:
+            log.error("index_damaged reason=%r", text)
+        self.damage = text
+        return text
 
     def _slice(self, lookup: KeyLookup) -> list[bytes] | None:
         store, settings = self._store, self._store.settings

@@ -5,21 +5,15 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.features.index.choice import loops
-from aerobee.storage.features.index.files import (
-    SLOT_BYTES,
-    SLOTS_DEFAULT,
-    IndexShape,
-    decode_header,
-    index_names,
-)
+from aerobee.storage.features.index.files import SLOTS_DEFAULT, IndexShape, index_names
 from aerobee.storage.features.index.indexer import DAMAGED_INDEX, Indexer
 from aerobee.storage.features.index.note import read_index_note
 from aerobee.storage.features.index.slices import ENTRY
-from aerobee.storage.layout import INDEX_HEADER_FIELDS, INDEX_NOTE
+from aerobee.storage.features.index.soundness import look_through
+from aerobee.storage.features.index.sums import DamagedIndexError, read_sums, remove_sums
+from aerobee.storage.layout import INDEX_NOTE
 from aerobee.storage.log.snapshot import LogSnapshot
 
-ENTRIES_AT_ONCE: Final = 1 << 16
 SLICE_BYTES: Final = 64 << 20
 
 
@@ -44,41 +38,15 @@ def index_problems(files: Files, root: Path, log_end: int) -> Iterator[str]:
     """Yield what is wrong with the index files of a store at rest, a sentence each.
 
     Each entry has to name the one before it of its slot, and to follow the others in the log; each
-    slot has to lead to its newest entry.
+    slot has to lead to its newest entry; and all of it has to have its check sums, if it has some.
     """
     if (shape := shape_of(files, root)) is None:
         return
     for path in index_names(files, root):
-        if files.size(path) != shape.file_bytes:
-            yield f"{path}: {files.size(path)} bytes, others have {shape.file_bytes}"
-            continue
-        fd = files.open(path, write=False)
         try:
-            yield from _file_problems(files, fd, path, shape, log_end)
-        finally:
-            files.close(fd)
-
-
-def _file_problems(
-    files: Files, fd: int, path: Path, shape: IndexShape, log_end: int
-) -> Iterator[str]:
-    header = decode_header(files.read(fd, INDEX_HEADER_FIELDS.size, 0))
-    slots = bytearray(shape.slots * SLOT_BYTES)
-    number, position, count = 1, 0, min(header.count, shape.entries)
-    while number < count:
-        wanted = min(ENTRIES_AT_ONCE, count - number)
-        at = shape.entries_at + number * ENTRY.size
-        data = files.read(fd, wanted * ENTRY.size, at).ljust(wanted * ENTRY.size, b"\0")
-        sound, position, _ = loops().link_entries(data, number, log_end, position, slots)
-        number += sound
-        if sound < wanted:
-            yield f"{path}: entry {number} of {count - 1} does not agree with those before it"
-            return
-    for at in range(0, len(slots), 1 << 20):
-        size = min(1 << 20, len(slots) - at)
-        if files.read(fd, size, INDEX_HEADER_FIELDS.size + at) != slots[at : at + size]:
-            yield f"{path}: slots do not lead to the newest entries"
-            return
+            look_through(files, path, shape, log_end, read_sums(files, path, shape))
+        except DamagedIndexError as error:
+            yield str(error)
 
 
 def rebuild_index(files: Files, root: Path, log: LogSnapshot) -> int:
@@ -95,6 +63,7 @@ def rebuild_index(files: Files, root: Path, log: LogSnapshot) -> int:
     aside = root / DAMAGED_INDEX
     files.make_directory(aside)
     for path in index_names(files, root):
+        remove_sums(files, path)
         files.replace(path, aside / path.name)
     files.sync_directory(aside)
     files.sync_directory(aside.parent)

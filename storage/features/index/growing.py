@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from isal.isal_zlib import crc32
 from msgspec.structs import astuple
 
 from aerobee.storage.disk.files import Files
@@ -30,6 +31,16 @@ from aerobee.storage.features.index.slices import (
     SLOTS_USED,
     STATE_NUMBERS,
 )
+from aerobee.storage.features.index.sums import (
+    SLOTS_BYTES,
+    EntrySums,
+    IndexSums,
+    Numbers,
+    sums_of_none,
+    sums_of_slots,
+    sums_or_none,
+    write_sums,
+)
 from aerobee.storage.layout import INDEX_HEADER_FIELDS
 
 Taken = tuple[int, int, int]
@@ -39,6 +50,7 @@ Outcome = TypeVar("Outcome")
 ENTRIES_AT_ONCE: Final = 1 << 16
 LINKED_AT_ONCE: Final = 1 << 16
 _PAGE_BYTES: Final = SLOT_BYTES << SLOT_PAGE_SHIFT
+assert _PAGE_BYTES == SLOTS_BYTES, "what is written again gets another sum"
 _COPIED_AT_ONCE: Final = 1 << 20
 _FLUSHED_AT_ONCE: Final = 128  # pages: a thread that copies for long keeps the CPU from others
 _FLUSH_REST_S: Final = 0.0005
@@ -50,7 +62,7 @@ class GrowingFile:
 
     The file is sparse: it has disk space for what was written alone, by `write`, so that a full
     disk is an OSError and nothing else. Where one is raised nothing was added. Slots and head come
-    into the file with `flush`.
+    into the file with `flush`, its check sums with `sync`.
     """
 
     def __init__(self, files: Files, shape: IndexShape, header: IndexHeader) -> None:
@@ -61,6 +73,8 @@ class GrowingFile:
         pages = -(-shape.slots * SLOT_BYTES // _PAGE_BYTES)
         self._slots = _zeros(shape.slots * SLOT_BYTES)
         self._dirty = bytearray(pages)
+        self._sums = EntrySums()
+        self._slot_sums = sums_of_none(len(self._slots))
         self._entries = bytearray(min(ENTRIES_AT_ONCE, shape.entries) * ENTRY.size)
         self._state = array("q", [0] * STATE_NUMBERS)
         self._set_header(header)
@@ -100,26 +114,41 @@ class GrowingFile:
         """Go on with a file whose head this was made with; `load` or `link` gives it slots."""
         self._fd, self.path = self._files.open(path), path
 
-    def load(self) -> None:
-        """Take the slots from the file, as a clean stop has left them."""
+    def load(self) -> bool:
+        """Take the slots from the file, as a clean stop has left them; False where they are not.
+
+        Then `link` finds out what of it is sound. Entries are believed as their sums are, but for
+        those of the last block, which others will follow.
+        """
+        known, count = self._known(), self.count
+        if known is None or known.count != count or known.head != self._head_sum:
+            return False
         for at, data in self._stretches(INDEX_HEADER_FIELDS.size, len(self._slots)):
             self._slots[at : at + len(data)] = data
+        self._slot_sums = sums_of_slots(self._slots)
+        self._sums = EntrySums.of(known)
+        self._add_last_block(count)
+        return bool(self._slot_sums == known.slots and self._sums.all() == known.entries)
 
     def link(self, count: int, log_end: int) -> bool:
         """Have slots lead to the entries before `count`, as far as they are sound, and no others.
 
-        An entry is sound if it lies in the log and the entries before it agree. Returns whether all
-        are. Changes nothing in the file; the next `flush` writes what differs.
+        An entry is sound if it lies in the log, the entries before it agree, and its block has its
+        sum, if there is one. Returns whether all are. Changes nothing in the file; the next `flush`
+        writes what differs.
         """
-        loop, entries_at = loops(), self._shape.entries_at
-        self._slots = _zeros(len(self._slots))
+        loop, entries_at, known = loops(), self._shape.entries_at, self._known()
+        self._slots, self._sums = _zeros(len(self._slots)), EntrySums()
+        self._slot_sums = sums_of_none(len(self._slots))
         number, position, used = 1, 0, 0
         while number < count:
-            wanted = min(count - number, LINKED_AT_ONCE)
+            wanted = min(count, number - number % LINKED_AT_ONCE + LINKED_AT_ONCE) - number
             data = self._read(entries_at + number * ENTRY.size, wanted * ENTRY.size)
+            trusted = known.sound(data, number) if known is not None else wanted
             sound, position, filled = loop.link_entries(
-                data, number, log_end, position, self._slots
+                data[: trusted * ENTRY.size], number, log_end, position, self._slots
             )
+            self._sums.add(data[: sound * ENTRY.size])
             number, used = number + sound, used + filled
             if sound < wanted:
                 break
@@ -127,6 +156,11 @@ class GrowingFile:
         self._set_ends()
         self._mark_what_differs()
         return number >= count
+
+    def began(self, stored_ms: int | None) -> None:
+        """Have the file begin at the time at which its first message was stored, where known."""
+        if stored_ms is not None and self.count > 1:
+            self._state[BEGIN_MS] = stored_ms
 
     def cut_message(self) -> int:
         """Take away all entries of the last message, to index it again; return its position."""
@@ -137,6 +171,7 @@ class GrowingFile:
                 break
             self._state[SLOTS_USED] -= loops().unlink_entries(data, self._slots)
             self._state[COUNT] = number
+        self._add_last_block(self.count)
         self._set_ends()
         return position
 
@@ -159,6 +194,7 @@ class GrowingFile:
                 loops().unlink_entries(data, self._slots)
                 self._state[:] = before
                 raise
+            self._sums.add(data)
             return taken
 
     def flush(self) -> None:
@@ -175,22 +211,26 @@ class GrowingFile:
             with memoryview(self._slots) as slots:
                 data = slots[begin * _PAGE_BYTES : end * _PAGE_BYTES]
                 self._write(data, INDEX_HEADER_FIELDS.size + begin * _PAGE_BYTES)
+                self._slot_sums[begin:end] = sums_of_slots(data)
                 data.release()
             self._dirty[begin:end] = bytes(end - begin)
             begin = self._dirty.find(1, end)
         self._write(encode_header(self.header), 0)
 
     def sync(self) -> None:
-        """Return when the disk has all of it."""
+        """Return when the disk has all of it, and its sums."""
         self.flush()
         if self._fd >= 0:
             self._files.sync(self._fd)
+            assert self.path is not None, "it is open"
+            sums = IndexSums(self.count, self._head_sum, self._slot_sums, self._sums.all())
+            write_sums(self._files, self.path, self._shape, sums)
 
-    def newest(self, key_hash: int) -> tuple[int, IndexHeader]:
-        """Return the number of the newest entry of a hash's slot, 0 for none, and the head."""
+    def newest(self, key_hash: int) -> tuple[int, IndexHeader, Numbers]:
+        """Return the number of the newest entry of a hash's slot, 0 for none; head, and sums."""
         with self._lock:
             at = key_hash % self._shape.slots * SLOT.size
-            return SLOT.unpack_from(self._slots, at)[0], self.header
+            return SLOT.unpack_from(self._slots, at)[0], self.header, self._sums.all()
 
     def sealed(self) -> IndexFile:
         """Return it as a file that is not written any more."""
@@ -202,6 +242,20 @@ class GrowingFile:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             self._files.close(fd)
+
+    @property
+    def _head_sum(self) -> int:
+        return crc32(encode_header(self.header))
+
+    def _known(self) -> IndexSums | None:
+        """Return the sums that the last one who wrote the file has left."""
+        return None if self.path is None else sums_or_none(self._files, self.path, self._shape)
+
+    def _add_last_block(self, count: int) -> None:
+        """Sum the entries of the block that others will follow."""
+        begin = self._sums.cut(count)
+        at, size = self._shape.entries_at + begin * ENTRY.size, (count - begin) * ENTRY.size
+        self._sums.add(self._read(at, size))
 
     def _set_header(self, header: IndexHeader) -> None:
         entries = self._shape.entries

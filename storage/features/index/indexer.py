@@ -24,6 +24,13 @@ from aerobee.storage.features.index.growing import GrowingFile
 from aerobee.storage.features.index.log_reader import LogReader
 from aerobee.storage.features.index.note import IndexNote, read_index_note, write_index_note
 from aerobee.storage.features.index.slices import ENTRY
+from aerobee.storage.features.index.soundness import sum_full_file, with_sound_head
+from aerobee.storage.features.index.sums import (
+    blocks,
+    remove_orphans,
+    remove_sums,
+    sums_or_none,
+)
 from aerobee.storage.layout import INDEX
 from aerobee.storage.log.snapshot import LogSnapshot
 
@@ -58,6 +65,7 @@ class Indexer:
         self.on_sealed: Callable[[int], None] = lambda end_ms: None  # the disk has all until then
         self.log_on_disk: Callable[[], int] = lambda: sys.maxsize  # up to where the disk has it
         self.entries = 0  # added since the start
+        self._looked_at: set[Path] = set()  # full files, whether they have check sums
 
     def open(self, log_now: LogSnapshot, *, clean: bool) -> None:
         """Find what there is, and where to go on; `clean`: the store was stopped cleanly.
@@ -71,6 +79,7 @@ class Indexer:
         self.close()
         self._noted = note = read_index_note(self._files, self._root)
         self._remove_unmade()
+        remove_orphans(self._files, self._root)
         found = index_files(self._files, self._root, self.shape)
         while found and self._is_of_another_log(found[-1].header, log_now):
             self._set_aside(found.pop())
@@ -82,7 +91,8 @@ class Indexer:
             begin, position = note.begin, note.position
         settled = True
         if found:
-            last, self._sealed = found[-1], tuple(found[:-1])
+            last, full = found[-1], found[:-1]
+            self._sealed = tuple(with_sound_head(self._files, each, self.shape) for each in full)
             begin, position, settled = self._continue(last, note, log_now, clean=clean)
         self.position = min(max(position, log_now.begin), log_now.end)
         self.begin = min(max(begin, log_now.begin), self.position)
@@ -115,11 +125,11 @@ class Indexer:
         growing.open(last.path)
         ours = note if note is not None and note.file_name == last.path.name else None
         within = header.empty or header.end_position < log_now.end
-        if ours is not None and clean and ours.count == header.count and within:
-            growing.load()
+        if ours is not None and clean and ours.count == header.count and within and growing.load():
             return ours.begin, ours.position, True
         count = header.count if clean or ours is None else ours.count
         whole = growing.link(min(count, self.shape.entries), log_now.end)
+        growing.began(self._reader.stored_ms(log_now, growing.header.begin_position))
         if ours is not None and whole and count == ours.count:
             return ours.begin, ours.position, False
         found = growing.header
@@ -136,15 +146,23 @@ class Indexer:
         return (ours.begin if ours is not None and known else position), position, False
 
     def _keys_of_last(self, sealed: IndexFile) -> int:
-        """Count the entries of the last message of a full file; its other keys follow it."""
-        fd, done = self._files.open(sealed.path, write=False), 0
+        """Count the entries of the last message of a full file; its other keys follow it.
+
+        Where they do not have their check sums nothing is counted: then some come twice.
+        """
+        count, done = sealed.header.count, 0
+        sums = sums_or_none(self._files, sealed.path, self.shape)
+        fd = self._files.open(sealed.path, write=False)
         try:
-            for number in range(sealed.header.count - 1, 0, -1):
-                at = self.shape.entries_at + number * ENTRY.size
-                data = self._files.read(fd, ENTRY.size, at).ljust(ENTRY.size, b"\0")
-                if ENTRY.unpack(data)[1] != sealed.header.end_position:
-                    break
-                done += 1
+            for _, begin, end in reversed([*blocks(1, count)]):
+                at, size = self.shape.entries_at + begin * ENTRY.size, (end - begin) * ENTRY.size
+                data = self._files.read(fd, size, at).ljust(size, b"\0")
+                if sums is not None and sums.count == count and not sums.sound(data, begin):
+                    return 0
+                for _, position, _, _ in reversed([*ENTRY.iter_unpack(data)]):
+                    if position != sealed.header.end_position:
+                        return done
+                    done += 1
         finally:
             self._files.close(fd)
         return done
@@ -155,7 +173,7 @@ class Indexer:
         if note.file_name and note.file_name not in names:
             return
         while found and found[-1].path.name != note.file_name:
-            self._files.remove(found[-1].path)
+            self._remove(found[-1])
             log.info("index_file_begun_anew file=%s", found.pop().path)
 
     def advance(self, log_now: LogSnapshot, bytes_max: int) -> bool:
@@ -253,6 +271,18 @@ class Indexer:
         finally:
             self._files.close(fd)
 
+    def sum_next(self, log_end: int, goes_on: Callable[[], bool]) -> bool:
+        """Make the check sums of a full file that has none; False where all have been looked at.
+
+        Any thread may call this, one at a time: what is full does not change.
+        """
+        for file in self._sealed:
+            if file.path not in self._looked_at:
+                self._looked_at.add(file.path)
+                sum_full_file(self._files, file.path, self.shape, log_end, goes_on)
+                return True
+        return False
+
     def expire(self, log_begin: int) -> int:
         """Remove the files whose messages are all gone, never the last; return how many."""
         removed = 0
@@ -261,7 +291,7 @@ class Indexer:
             if len(self._sealed) == 1 and (growing is None or growing.path is None):
                 break
             oldest, self._sealed = self._sealed[0], self._sealed[1:]
-            self._files.remove(oldest.path)
+            self._remove(oldest)
             log.info("index_file_removed file=%s", oldest.path)
             removed += 1
         return removed
@@ -305,6 +335,7 @@ class Indexer:
         growing.sync()
         sealed = growing.sealed()
         self._sealed += (sealed,)
+        self._looked_at.add(sealed.path)
         self._growing = None
         growing.close()
         self.sync()
@@ -315,8 +346,13 @@ class Indexer:
         """Whether a file has nothing but what the log has lost behind its end."""
         return not header.empty and header.begin_position >= log_now.end
 
+    def _remove(self, file: IndexFile) -> None:
+        remove_sums(self._files, file.path)
+        self._files.remove(file.path)
+
     def _set_aside(self, lost: IndexFile) -> None:
         """Move a file away whose messages the log does not have any more, nor will."""
+        remove_sums(self._files, lost.path)
         folder = self._root / DAMAGED_INDEX
         self._files.make_directory(folder)
         self._files.replace(lost.path, folder / lost.path.name)

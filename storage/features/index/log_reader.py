@@ -16,6 +16,7 @@ from aerobee.storage.disk.files import Files
 from aerobee.storage.features.index import slices
 from aerobee.storage.features.index.choice import loops
 from aerobee.storage.features.index.growing import GrowingFile, Taken
+from aerobee.storage.log.scan import HEAD, store_timestamp
 from aerobee.storage.log.snapshot import LogSnapshot
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,23 @@ class LogReader:
         if at > position or why == slices.FULL or done != keys_done:
             return at, done
         return self._step(base, position, min(log.end, file_end), file_end, keys_done, into)
+
+    def stored_ms(self, log: LogSnapshot, position: int) -> int | None:
+        """Return when the record at a position was stored, None where the log does not have it."""
+        if not log.holds(position, RECORD_BYTES_MIN):
+            return None
+        path, base = log.file(position)
+        try:
+            self._open(path)
+        except FileNotFoundError:
+            return None
+        data = self._read(base, position, RECORD_BYTES_MIN)
+        if len(data) < RECORD_BYTES_MIN:
+            return None
+        _, magic, _, _, _, _, own, sys_flag = HEAD.unpack_from(data)
+        if magic not in (MAGIC_V1, MAGIC_V2) or own != position:
+            return None
+        return store_timestamp(data, 0, sys_flag)
 
     def close(self) -> None:
         """Let go of the log's file."""

@@ -2,24 +2,39 @@
 
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
+from isal.isal_zlib import crc32
 
 from aerobee.remoting.errors import CorruptRecord
 from aerobee.remoting.message.layout import RECORD_BYTES_MIN
 from aerobee.remoting.message.record import BLANK, decode_record
 from aerobee.storage.disk.files import Files
 from aerobee.storage.features.index.choice import loops
-from aerobee.storage.features.index.files import IndexFile, IndexHeader, IndexShape
+from aerobee.storage.features.index.files import (
+    IndexFile,
+    IndexHeader,
+    IndexShape,
+    encode_header,
+)
 from aerobee.storage.features.index.growing import GrowingFile
 from aerobee.storage.features.index.keys import IndexType, has_key, index_hash, key_text
 from aerobee.storage.features.index.slices import SLOP_MS, SLOT
-from aerobee.storage.layout import INDEX_HEADER_FIELDS
+from aerobee.storage.features.index.sums import (
+    DamagedIndexError,
+    IndexSums,
+    Numbers,
+    read_sums,
+)
+from aerobee.storage.layout import INDEX_HEADER_FIELDS, INDEX_SUM_SLOTS
 
 ENTRIES_AT_ONCE: Final = 4096
 POSITIONS_AT_ONCE: Final = 64
+
+_NO_SUMS: Final = array("I")
 
 IndexFiles = Sequence[GrowingFile | IndexFile]
 
@@ -146,7 +161,8 @@ def positions(
 
     None comes between them, where much was looked at for nothing. Others of equal hash are among
     them, and what the log has lost; some may come twice. Files that were removed meanwhile are
-    passed over. Raises OSError where the disk refuses.
+    passed over. Raises OSError where the disk refuses, and DamagedIndexError where some may be
+    missing: what was looked at is not what was written. A file without check sums is believed.
     """
     key_hash = index_hash(key_text(question.topic, question.key, question.kind))
     for file in index:
@@ -160,11 +176,15 @@ def positions(
             continue
         try:
             if isinstance(file, GrowingFile):
-                number, header = file.newest(key_hash)
+                number, header, sums = file.newest(key_hash)
             else:
-                number, header = _slot(files, fd, shape, key_hash), file.header
+                header, of_file = file.header, _sums(files, file, shape)
+                number = _slot(files, fd, file.path, shape, key_hash, of_file)
+                sums = of_file.entries if of_file is not None else _NO_SUMS
             if _meets(header, question):
-                yield from _chain(fd, shape, number, header, key_hash, question, budget)
+                chain = _chain(fd, shape, number, header, key_hash, question, budget, sums)
+                if not (yield from chain):
+                    raise DamagedIndexError(_damaged(file.path))
         finally:
             files.close(fd)
 
@@ -178,10 +198,38 @@ def _meets(header: IndexHeader, question: Question) -> bool:
     )
 
 
-def _slot(files: Files, fd: int, shape: IndexShape, key_hash: int) -> int:
-    at = INDEX_HEADER_FIELDS.size + key_hash % shape.slots * SLOT.size
-    data = files.read(fd, SLOT.size, at)
-    return int(SLOT.unpack(data)[0]) if len(data) == SLOT.size else 0
+def _sums(files: Files, file: IndexFile, shape: IndexShape) -> IndexSums | None:
+    """Return the sums of a file that is not written any more, and hold its head against them.
+
+    Of a file that was not full when its writer was killed they may be older than the file.
+    """
+    sums = read_sums(files, file.path, shape)
+    if sums is None or (sums.count < shape.entries and sums.count != file.header.count):
+        return None
+    if sums.head != crc32(encode_header(file.header)):
+        raise DamagedIndexError(_damaged(file.path))
+    return sums
+
+
+def _slot(
+    files: Files, fd: int, path: Path, shape: IndexShape, key_hash: int, sums: IndexSums | None
+) -> int:
+    """Return the number that the slot of a hash has."""
+    number = key_hash % shape.slots
+    first = number - number % INDEX_SUM_SLOTS
+    count = min(INDEX_SUM_SLOTS, shape.slots - first)
+    data = files.read(fd, count * SLOT.size, INDEX_HEADER_FIELDS.size + first * SLOT.size)
+    if sums is not None and sums.slots[first // INDEX_SUM_SLOTS] != crc32(data):
+        raise DamagedIndexError(_damaged(path))
+    at = (number - first) * SLOT.size
+    return int(SLOT.unpack_from(data, at)[0]) if len(data) >= at + SLOT.size else 0
+
+
+def _damaged(path: Path) -> str:
+    return (
+        f"the index of keys is damaged: {path} does not agree with its check sums, and messages"
+        " may be missing; stop the broker and have `repair` make it anew"
+    )
 
 
 def _chain(
@@ -192,19 +240,24 @@ def _chain(
     key_hash: int,
     question: Question,
     budget: LookupBudget,
-) -> Iterator[int | None]:
+    sums: Numbers,
+) -> Generator[int | None, None, bool]:
+    """Yield what a chain has; return whether all of it is sound."""
     noted = array("q", [0] * min(POSITIONS_AT_ONCE, max(1, question.messages_max)))
     while number > 0 and budget.left():
-        count, number, walked, readable = loops().follow_chain(
+        count, number, walked, sound = loops().follow_chain(
             fd, shape.entries_at, number, header.count, key_hash, header.begin_ms,
             max(-(1 << 62), question.earliest_ms), min(1 << 62, question.latest_ms),
-            min(ENTRIES_AT_ONCE, budget.entries), noted,
+            min(ENTRIES_AT_ONCE, budget.entries), noted, sums,
         )  # fmt: skip
         budget.entries -= max(1, walked)
         yield from noted[:count]
         yield None
-        if not readable or not walked:
-            return
+        if not sound:
+            return False
+        if not walked:
+            return not len(sums)  # else a slot leads to what is no entry
+    return True
 
 
 def _record(

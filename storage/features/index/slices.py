@@ -9,6 +9,8 @@ import os
 import struct
 from typing import Any, Final
 
+from isal.isal_zlib import crc32
+
 from aerobee.remoting.message.layout import (
     BODY_BYTES_AT,
     BODY_LENGTH_BYTES,
@@ -19,7 +21,7 @@ from aerobee.remoting.message.layout import (
 )
 from aerobee.storage.features.index.keys import index_hash, key_text, record_keys
 from aerobee.storage.features.index.runs import RUN, RUN_HASH
-from aerobee.storage.layout import INDEX_ENTRY_FIELDS
+from aerobee.storage.layout import INDEX_ENTRY_FIELDS, INDEX_SUM_ENTRIES
 from aerobee.storage.log.scan import HEAD, store_timestamp
 
 MORE, FULL, OTHER = range(3)
@@ -235,22 +237,40 @@ def follow_chain(
     latest_ms: int,
     entries_max: int,
     positions: Any,
+    sums: Any,
 ) -> tuple[int, int, int, bool]:
     """Walk the entries of a slot from `number` back and note those of a hash and a time.
 
-    Returns how many were noted, the entry to go on with (0: there is none), how many were walked,
-    and whether the file could be read. An entry that does not lead back ends it.
+    Each is held against its block's sum, of which `sums` has those of all entries before `count`;
+    where it has none, the file is believed. Returns how many were noted, the entry to go on with
+    (0: there is none), how many were walked, and whether all of it is sound: False where the file
+    ends, a block has another sum, or an entry does not lead back; without sums that ends it.
     """
     walked = found = 0
+    block, begin, end = b"", 0, 0
     while 0 < number < count and walked < entries_max and found < len(positions):
-        data = os.pread(fd, ENTRY.size, entries_at + ENTRY.size * number)
-        if len(data) < ENTRY.size:
-            return found, number, walked, False
+        if not begin <= number < end:
+            which = number // INDEX_SUM_ENTRIES
+            begin, end = number, number + 1
+            if len(sums):
+                begin = max(1, which * INDEX_SUM_ENTRIES)
+                end = min(count, (which + 1) * INDEX_SUM_ENTRIES)
+            block = os.pread(fd, (end - begin) * ENTRY.size, entries_at + ENTRY.size * begin)
+            if len(block) < (end - begin) * ENTRY.size:
+                return found, number, walked, False
+            if len(sums) and (which >= len(sums) or crc32(block) != sums[which]):
+                return found, number, walked, False
         walked += 1
-        its_hash, position, seconds, previous = ENTRY.unpack(data)
+        its_hash, position, seconds, previous = ENTRY.unpack_from(
+            block, (number - begin) * ENTRY.size
+        )
         stamp = begin_ms + (seconds * 1000 if number > 1 else 0)
         if its_hash == key_hash and earliest_ms - SLOP_MS <= stamp <= latest_ms:
             positions[found] = position
             found += 1
-        number = previous if 0 <= previous < number else 0
+        if not 0 <= previous < number:
+            if len(sums):
+                return found, number, walked, False
+            previous = 0
+        number = previous
     return found, number, walked, True

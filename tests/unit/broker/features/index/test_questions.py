@@ -163,6 +163,25 @@ async def test_a_store_that_is_only_read_is_asked_all_the_same(tmp_path: Path) -
             remount(disk, "rw")
 
 
+async def test_a_damaged_index_refuses_what_it_may_lack(tmp_path: Path) -> None:
+    """One bit of an entry's way to the one before it: the answer and `/readyz` name the file."""
+    async with live_broker(tmp_path, max_hash_slot_num=100, max_index_num=50) as live:
+        await send(live, 40)
+        assert len(records(await ask(live, "all"))) == 32
+    path = min((tmp_path / "store" / "index").iterdir())
+    data = bytearray(path.read_bytes())
+    data[40 + 4 * 100 + 20 * 40 + 19] ^= 1
+    path.write_bytes(data)
+    async with live_broker(tmp_path, max_hash_slot_num=100, max_index_num=50, http_port=0) as live:
+        assert len(records(await ask(live, "k39"))) == 1, "of another file"
+        assert "damaged" not in (await live.get("/readyz"))[1]
+        refused = await ask(live, "all", maxNum=64)
+        assert refused.code == ResponseCode.SYSTEM_ERROR
+        assert path.name in (refused.remark or "")
+        assert "damaged" in (await live.get("/readyz"))[1]
+        await send(live, 1)
+
+
 def index_of(live: LiveBroker) -> MessageIndex:
     """The room of the index."""
     return next(room for room in live.broker.rooms if isinstance(room, MessageIndex))

@@ -1,5 +1,6 @@
 """`verify` sees an index that is not sound, `repair` makes it anew, `dump` prints it."""
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,20 @@ from support.disks.logs import opened, small
 
 from aerobee.storage import dump, repair, verify
 from aerobee.storage.disk.files import Files
-from aerobee.storage.features.index.files import index_files
+from aerobee.storage.features.index.files import IndexShape, index_files
 from aerobee.storage.features.index.note import IndexNote, decode_index_note, encode_index_note
+from aerobee.storage.features.index.sums import (
+    IndexSums,
+    decode_sums,
+    encode_sums,
+    sums_path,
+)
 
 
-@pytest.mark.parametrize("place", ["hash", "slot", "position", "size"])
+@pytest.mark.parametrize(
+    "place",
+    ["hash", "hash in its slot", "time", "slot", "position", "between", "size", "head", "sum"],
+)
 def test_what_is_flipped_is_found_and_mended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
@@ -25,11 +35,15 @@ def test_what_is_flipped_is_found_and_mended(
     store.close()
     assert verify.main([str(tmp_path)]) == 0, capsys.readouterr().out
     file = index_files(Files(), tmp_path, SHAPE)[0].path
-    data = bytearray(file.read_bytes())
-    at = {"hash": SHAPE.entries_at + 20 * 9 + 3, "slot": 40 + 3, "size": 0,
-          "position": SHAPE.entries_at + 20 * 9 + 5}[place]  # fmt: skip
-    data[at] ^= 1 if at else 0
-    file.write_bytes(data[:-20] if place == "size" else data)
+    flipped = sums_path(file) if place == "sum" else file
+    data = bytearray(flipped.read_bytes())
+    entry = SHAPE.entries_at + 20 * 12  # the last one of the third message
+    at, bit = {"hash": (entry + 3, 1), "slot": (40 + 3, 1), "size": (0, 0),
+               "hash in its slot": (entry + 3, SHAPE.slots), "time": (entry + 15, 1),
+               "position": (entry + 5, 1), "between": (entry + 11, 1),
+               "head": (7, 1), "sum": (20, 1)}[place]  # fmt: skip
+    data[at] ^= bit
+    flipped.write_bytes(data[:-20] if place == "size" else data)
     assert verify.main([str(tmp_path)]) == 1
     assert file.name in capsys.readouterr().out
     assert repair.main(["--write", str(tmp_path)]) == 0, capsys.readouterr().out
@@ -55,6 +69,10 @@ def test_dump_prints_head_entries_and_note(
     printed = capsys.readouterr().out
     assert "40 entries in" in printed and "hash 772444468" in printed, "orders#T#A"
     assert f"{file.path.name} entries before 41, 64 slots" in printed
+    assert dump.main([str(sums_path(file.path))]) == 0
+    assert "40 entries of 256, 64 slots" in capsys.readouterr().out
+    sums_path(file.path).write_bytes(b"AEROSUM1")
+    assert dump.main([str(sums_path(file.path))]) == 1
     store.close()
 
 
@@ -71,6 +89,20 @@ def test_a_note_with_a_wrong_bit_is_none() -> None:
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         assert decode_index_note(bytes(flipped)) is None or bit // 8 in range(53, 56)
+
+
+def test_sums_have_their_golden_bytes() -> None:
+    """And of another shape, or cut off, they are none."""
+    sums = IndexSums(1500, 1, array("I", [2, 3]), array("I", [4, 5]))
+    data = encode_sums(sums, IndexShape(1025, 2000))
+    assert data.hex() == (
+        "4145524f53554d31" + "00000401" + "000007d0" + "000005dc"
+        + "00000001" + "00000002" + "00000003" + "00000004" + "00000005"
+    )  # fmt: skip
+    assert decode_sums(data, IndexShape(1025, 2000)) == sums
+    assert decode_sums(data, IndexShape(1024, 2000)) is None
+    for length in range(len(data)):
+        assert decode_sums(data[:length], IndexShape(1025, 2000)) is None
 
 
 def test_of_small_files_that_nobody_has_noted_nothing_is_said(
