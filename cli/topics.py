@@ -11,6 +11,7 @@ from aerobee.cli.tls_options import tls_options
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.settings import ClientSettings
 from aerobee.remoting.net.tls import TlsClientSettings
+from aerobee.remoting.words import REPLY_SUFFIX, ROCKSDB_TOPICS, SYSTEM_PREFIX, SYSTEM_TOPICS
 
 namesrv_option = click.option(
     "-n",
@@ -32,7 +33,7 @@ def status(namesrv: str, everything: bool, tls: TlsClientSettings | None) -> Non
     brokers, topics = asyncio.run(_look(namesrv, tls))
     for cluster, name, broker_id, address in brokers:
         click.echo(f"broker  {cluster:<20} {name:<20} {broker_id:>3}  {address}")
-    hidden = frozenset() if everything else _system_topics(brokers)
+    hidden = frozenset() if everything else _system_topics(brokers, topics)
     for topic, queues in topics.items():
         if topic in hidden:
             continue
@@ -78,16 +79,9 @@ async def _create(
         return await admin.create_topic(topic, queues)
 
 
-def _system_topics(brokers: Iterable[BrokerEntry]) -> frozenset[str]:
+def _system_topics(brokers: Iterable[BrokerEntry], topics: Iterable[str]) -> frozenset[str]:
     """Name the topics that brokers make for themselves."""
-    from aerobee.broker.rules.system_topics import system_topic_names
-    from aerobee.broker.settings.keys import BrokerSettings
-
-    return frozenset().union(
-        *(
-            system_topic_names(
-                BrokerSettings(broker_cluster_name=broker.cluster, broker_name=broker.name)
-            )
-            for broker in brokers
-        )
-    )
+    made = SYSTEM_TOPICS | ROCKSDB_TOPICS
+    for broker in brokers:
+        made |= {broker.cluster, broker.cluster + REPLY_SUFFIX, broker.name}
+    return frozenset(topic for topic in topics if topic in made or topic.startswith(SYSTEM_PREFIX))

@@ -29,6 +29,8 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
@@ -50,6 +52,8 @@ SYSTEM_TOPICS: Final = frozenset(
     }
 )
 """Topics that RocketMQ keeps for itself (TopicValidator.SYSTEM_TOPIC_SET)."""
+ROCKSDB_TOPICS: Final = frozenset({ROCKSDB_HALF_TOPIC, ROCKSDB_OP_HALF_TOPIC})
+"""Two more that every broker has since RocketMQ 5.5, whatever it keeps its transactions in."""
 
 CONSUME_ACTIVELY: Final = "CONSUME_ACTIVELY"
 """The consume type of lite pull consumers, which ask for queues themselves."""
