@@ -124,6 +124,7 @@ lock: ## choose newer versions and write them down
 	@build/lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \
+		--no-emit-package aerobee --no-emit-package aerobee-server \
 		--extra all --group dev pyproject.toml -o requirements.lock
 	@build/lock/bin/uv pip compile --quiet --upgrade --universal --generate-hashes \
 		--python-version 3.11 --custom-compile-command "make lock" \

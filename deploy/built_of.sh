@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 {
-    cat pyproject.toml deploy/build_hook.py
+    cat pyproject.toml deploy/server/pyproject.toml deploy/build_hook.py
     for file in {broker,client,spark,storage}/compiled/*.p[yx]* remoting/message/*.pxi; do
         [ -f "$file" ] && echo "$file" && cat "$file"
     done

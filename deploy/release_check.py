@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+SERVER: Final = ROOT / "deploy" / "server"
 BUILD: Final = ROOT / "build" / "release"
 TOOLS: Final = ROOT / "build" / "release-tools"
 TOOL_NAMES: Final = ("pip-audit", "pip-licenses", "check-wheel-contents")
@@ -57,24 +58,31 @@ def version_told() -> list[str]:
 
 
 def wheel_contents() -> list[str]:
-    """The wheel and the source distribution are built, and hold what they should."""
+    """The wheels and the source distributions are built, and hold what they should."""
     shutil.rmtree(BUILD, ignore_errors=True)
-    built = run(sys.executable, "-m", "hatchling", "build", "-d", BUILD)
-    if built.returncode:
-        return [f"cannot be built: {built.stderr.strip()[-300:]}"]
-    (wheel,) = BUILD.glob("*.whl")
-    problems = run(
-        TOOLS / "bin/check-wheel-contents", "--ignore", "W002", wheel
-    ).stdout.splitlines()
-    missing = [line for line in problems if not line.endswith(": OK")]
-    names = zipfile.ZipFile(wheel).namelist()
-    for wanted in ("aerobee/remoting/py.typed", "aerobee/cli/main.py"):
-        if wanted not in names:
-            missing.append(f"{wheel.name} lacks {wanted}")
-    if not any(name.endswith("licenses/LICENSE") for name in names):
-        missing.append(f"{wheel.name} lacks the licence")
-    if tests := [name for name in names if name.startswith(("tests/", "aerobee/tests/"))]:
-        missing.append(f"{wheel.name} holds tests: {tests[0]}")
+    client = ("aerobee/remoting/py.typed", "aerobee/cli/main.py")
+    server = ("aerobee/broker/py.typed", "aerobee/storage/py.typed")
+    missing: list[str] = []
+    for project, name, held in ((ROOT, "aerobee", client), (SERVER, "aerobee_server", server)):
+        built = run(
+            sys.executable, "-m", "build", "--no-isolation", "--outdir", BUILD, project
+        )  # a wheel of the source distribution
+        if built.returncode:
+            missing.append(
+                f"{name} cannot be built: {(built.stdout + built.stderr).strip()[-300:]}"
+            )
+            continue
+        (wheel,) = BUILD.glob(f"{name}-*.whl")
+        problems = run(
+            TOOLS / "bin/check-wheel-contents", "--ignore", "W002", wheel
+        ).stdout.splitlines()
+        missing += [line for line in problems if not line.endswith(": OK")]
+        names = zipfile.ZipFile(wheel).namelist()
+        missing += [f"{wheel.name} lacks {each}" for each in held if each not in names]
+        if not any(each.endswith("licenses/LICENSE") for each in names):
+            missing.append(f"{wheel.name} lacks the licence")
+        if tests := [each for each in names if each.startswith(("tests/", "aerobee/tests/"))]:
+            missing.append(f"{wheel.name} holds tests: {tests[0]}")
     return missing
 
 

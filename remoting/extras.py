@@ -1,12 +1,13 @@
 """Which packages a part of Aerobee needs beyond the client's two, and one sentence where they lack.
 
-`pip install aerobee` brings msgspec and isal, all that a client is made of. Every other part asks
-here, before it imports anything, for what its extra in `pyproject.toml` installs.
+`pip install aerobee` brings the client, msgspec and isal, which it is made of. Every other part
+asks here, before it imports anything, for what its extra in `pyproject.toml` installs; servers and
+Spark's data source are themselves in a distribution that extras install, `aerobee-server`.
 """
 
 import sys
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, NoReturn
 
 from aerobee.remoting.errors import AerobeeError
 
@@ -38,6 +39,14 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
 An extra may install more: uvloop has no build for every platform, and a Java may be there already.
 """
 
+SERVER: Final = "aerobee-server"
+SERVER_PARTS: Final = {
+    "broker": "aerobee.broker",
+    "spark": "aerobee.spark",
+    "export": "aerobee.spark",
+}
+"""The extras that install `aerobee-server`, each with what it is needed for."""
+
 
 class ExtraMissing(AerobeeError, ImportError):
     """A part of Aerobee is used whose packages are not installed; the text says what to type."""
@@ -50,7 +59,9 @@ def install_line(extra: str) -> str:
 
 def missing(extra: str) -> list[str]:
     """Name the modules of an extra that are not installed; nothing is imported."""
-    return [name for name in MODULES[extra] if not _is_there(name)]
+    part = SERVER_PARTS.get(extra)
+    lacking = [] if part is None or _has_part(part) else [part]
+    return lacking + [name for name in MODULES[extra] if not _is_there(name)]
 
 
 def need(extra: str, what: str) -> None:
@@ -60,9 +71,12 @@ def need(extra: str, what: str) -> None:
         ->  aerobee broker needs aerobee[broker]: pip install 'aerobee[broker]' (no module lark)
     """
     if lacking := missing(extra):
-        raise ExtraMissing(
-            f"{what} needs aerobee[{extra}]: {install_line(extra)} (no module {', '.join(lacking)})"
-        )
+        why = f"no module {', '.join(lacking)}"
+    elif extra in SERVER_PARTS and (other := _other_server()):
+        why = other
+    else:
+        return
+    raise ExtraMissing(f"{what} needs aerobee[{extra}]: {install_line(extra)} ({why})")
 
 
 def exit_without(extra: str, what: str) -> None:
@@ -72,6 +86,35 @@ def exit_without(extra: str, what: str) -> None:
     except ExtraMissing as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(EXIT_USAGE) from None
+
+
+def refuse(extra: str, part: str, *, run: bool) -> NoReturn:
+    """Say, in the place of a part that is not installed, what to type.
+
+    Who imports it gets ExtraMissing; `python -m`, of the part (`run`) or of a module below it, ends
+    with the sentence and code 2.
+    """
+    if run or sys.argv[:1] == ["-m"]:  # while the module that is to be run is looked for
+        exit_without(extra, f"python -m {part}")
+    need(extra, part)
+    raise ExtraMissing(f"{part} cannot be imported, though aerobee[{extra}] is installed")
+
+
+def _has_part(name: str) -> bool:
+    """Whether a package of the server is there; what stands for one is a plain module."""
+    spec = find_spec(name)
+    return spec is not None and spec.submodule_search_locations is not None
+
+
+def _other_server() -> str:
+    """Say which version of the server is beside which of the client, if they differ."""
+    from importlib.metadata import PackageNotFoundError, version  # late: 20 ms
+
+    try:
+        ours, theirs = version("aerobee"), version(SERVER)
+    except PackageNotFoundError:  # a source tree has both
+        return ""
+    return "" if ours == theirs else f"{SERVER} {theirs} is no match for aerobee {ours}"
 
 
 def _is_there(name: str) -> bool:

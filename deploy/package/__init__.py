@@ -5,9 +5,17 @@
 Programs import `aerobee.client` (send and consume), `aerobee.spark` (the log as rows) and
 `aerobee.testing` (a cluster for tests); this package has its version alone, `aerobee.__version__`.
 `python -m aerobee` is the command `aerobee`.
+
+Two distributions have files below this name: `aerobee`, which is the client, and `aerobee-server`,
+which the extras `broker`, `spark` and `export` bring. They may lie in different folders of the
+path; last of all comes what stands for the modules that are not installed, and says so.
 """
 
+from pkgutil import extend_path
+
 __all__ = ["__version__"]
+
+__path__ = [*extend_path(__path__, __name__), f"{__path__[0]}/absent"]
 
 
 def __getattr__(name: str) -> str:

@@ -1,6 +1,6 @@
 """`python -m aerobee`: the command `aerobee` of this interpreter's environment."""
 
-from aerobee.cli.main import main
+from aerobee.cli.entry import aerobee
 
 if __name__ == "__main__":
-    main(prog_name="aerobee")
+    aerobee()

@@ -1,12 +1,17 @@
 """How what is installed was built: with compiled code, or why without.
 
-`deploy/build_hook.py` writes it down beside the package's metadata; what is said here is what is
-true now, also where a compiled module has gone since.
+`deploy/build_hook.py` writes it down beside the metadata of each distribution; what is said here is
+what is true now, also where a compiled module has gone since.
 """
 
 import json
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aerobee.remoting.extras import SERVER
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 BUILD_FILE: Final = "extra_metadata/aerobee/build.json"  # below the folder of the metadata
 
@@ -29,13 +34,26 @@ class Build(NamedTuple):
 
 
 def build() -> Build:
-    """Return how the installed Aerobee was built; reads two small files, some milliseconds."""
+    """Return how the installed Aerobee was built, and its servers, if they are installed.
+
+    Where one of the two is not compiled, the reason is of that one. Reads a few small files, some
+    milliseconds.
+    """
     from importlib.metadata import PackageNotFoundError, distribution  # late: 20 ms
 
     try:
-        found = distribution("aerobee")
+        client = _told_by(distribution("aerobee"))
     except PackageNotFoundError:
         return Build("of a source tree", compiled=False, why="it was never built")
+    try:
+        server = _told_by(distribution(SERVER))
+    except PackageNotFoundError:
+        return client
+    return client if not client.compiled else server._replace(version=client.version)
+
+
+def _told_by(found: "Distribution") -> Build:
+    """Return how one distribution was built."""
     try:
         told: dict[str, Any] = json.loads(found.read_text(BUILD_FILE) or "{}")
         modules, why = [str(each) for each in told["compiled"]], str(told["why"])

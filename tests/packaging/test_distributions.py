@@ -1,4 +1,4 @@
-"""The wheel and the sdist hold every module, and nothing that should not travel."""
+"""The wheels and the sdists hold every module, and nothing that should not travel."""
 
 import importlib.machinery
 import json
@@ -13,7 +13,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.runs.source_tree import PACKAGE, ROOT, committed_files, name, packages, project
+from support.runs.source_tree import (
+    PACKAGE,
+    ROOT,
+    client_packages,
+    committed_files,
+    name,
+    packages,
+    project,
+    server_packages,
+    server_project,
+)
 
 from aerobee.remoting.config.built import BUILD_FILE
 from aerobee.testing import ClusterThread
@@ -21,19 +31,31 @@ from aerobee.testing import ClusterThread
 BUILD_WHEELS = runpy.run_path(str(ROOT / "deploy" / "build_wheels.py"))
 
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+PROJECTS = {"aerobee": ROOT, "aerobee_server": ROOT / "deploy" / "server"}
+FOLDERS = {"aerobee": client_packages(), "aerobee_server": server_packages()}
 COMPILED = {
-    "aerobee.broker.compiled.plain_sends": f"aerobee/broker/compiled/plain_sends{SUFFIX}",
-    "aerobee.broker.compiled.record_runs": f"aerobee/broker/compiled/record_runs{SUFFIX}",
-    "aerobee.client.compiled.lane": f"aerobee/client/compiled/lane{SUFFIX}",
-    "aerobee.client.compiled.records": f"aerobee/client/compiled/records{SUFFIX}",
-    "aerobee.spark.compiled.record_loops": f"aerobee/spark/compiled/record_loops{SUFFIX}",
-    "aerobee.storage.compiled.index_slices": f"aerobee/storage/compiled/index_slices{SUFFIX}",
+    "aerobee": ("client.compiled.lane", "client.compiled.records"),
+    "aerobee_server": (
+        "broker.compiled.plain_sends",
+        "broker.compiled.record_runs",
+        "spark.compiled.record_loops",
+        "storage.compiled.index_slices",
+    ),
 }
+both = pytest.mark.parametrize("distribution", PROJECTS)
 
 
-def build(out: Path, *options: str, **environment: str) -> str:
+def compiled_files(distribution: str) -> dict[str, str]:
+    """Return the compiled modules of a distribution, and their files."""
+    return {
+        f"aerobee.{each}": f"aerobee/{each.replace('.', '/')}{SUFFIX}"
+        for each in COMPILED[distribution]
+    }
+
+
+def build(out: Path, tree: Path, *options: str, **environment: str) -> str:
     """Build from the tree without a network; return what was printed."""
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
     done = subprocess.run(
         [*command, *options],
         env={**os.environ, **environment},
@@ -47,86 +69,137 @@ def build(out: Path, *options: str, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build an sdist from the tree and a wheel from that sdist; to optimise its code takes long."""
+    """Build sdists from the tree and wheels from those; to optimise their code takes long."""
     out = tmp_path_factory.mktemp("dist")
     compiler = tmp_path_factory.mktemp("compiler") / "cc"
     compiler.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
     compiler.chmod(0o755)
-    build(out, CC=str(compiler))
+    for tree in PROJECTS.values():
+        build(out, tree, CC=str(compiler))
     return out
 
 
-def wheel_files(folder: Path) -> set[str]:
+def wheel_of(folder: Path, distribution: str) -> Path:
+    """Return the one wheel of a distribution."""
+    (wheel,) = folder.glob(f"{distribution}-*.whl")
+    return wheel
+
+
+def wheel_files(wheel: Path) -> set[str]:
     """Name what a wheel installs."""
-    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return {file for file in archive.namelist() if ".dist-info/" not in file}
 
 
 def build_note(wheel: Path) -> dict[str, object]:
     """Return what a wheel says of how it was built."""
-    with zipfile.ZipFile(wheel) as archive:
-        text = archive.read(f"aerobee-{version()}.dist-info/{BUILD_FILE}")
-    told: dict[str, object] = json.loads(text)
+    told: dict[str, object] = json.loads(metadata_file(wheel, BUILD_FILE))
     return told
 
 
-def packaged_files() -> set[str]:
-    """Name every committed file below the packaged folders."""
-    return {name(path) for path in committed_files() if name(path).split("/")[0] in packages()}
-
-
-def installed_files() -> set[str]:
-    """Name every file of a wheel but the compiled ones, whose sources are in the sdist alone."""
-    beside = {path.name for path in PACKAGE.glob("*.py")}
-    files = {file for file in packaged_files() if not file.endswith((".pyx", ".pxi"))}
-    return {f"aerobee/{file}" for file in files | beside}
-
-
-def test_the_wheel_holds_every_module(built: Path) -> None:
-    """Each file of the folders is installed below `aerobee/`, and no other file is."""
-    (wheel,) = built.glob("*.whl")
+def metadata_file(wheel: Path, file: str) -> str:
+    """Return a text of a wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
-        entries = archive.read(f"aerobee-{version()}.dist-info/entry_points.txt").decode()
-    assert wheel_files(built) - {*COMPILED.values()} == installed_files()
+        return archive.read(f"{wheel.name.split('-')[0]}-{version()}.dist-info/{file}").decode()
+
+
+def packaged_files(folders: tuple[str, ...]) -> set[str]:
+    """Name every committed file below some of the packaged folders."""
+    return {name(path) for path in committed_files() if name(path).split("/")[0] in folders}
+
+
+def installed_files(distribution: str) -> set[str]:
+    """Name every file of a wheel but the compiled ones, whose sources are in the sdist alone."""
+    files = packaged_files(FOLDERS[distribution])
+    files = {file for file in files if not file.endswith((".pyx", ".pxi"))}
+    if distribution == "aerobee":
+        files |= {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    return {f"aerobee/{file}" for file in files}
+
+
+@both
+def test_the_wheel_holds_every_module(built: Path, distribution: str) -> None:
+    """Each file of its folders is installed below `aerobee/`, and no other file is."""
+    wheel = wheel_of(built, distribution)
+    assert wheel_files(wheel) - {*compiled_files(distribution).values()} == (
+        installed_files(distribution)
+    )
+    assert "Apache License" in metadata_file(wheel, "licenses/LICENSE")
+
+
+def test_commands_and_fixtures_come_with_the_client(built: Path) -> None:
+    """Who has only that is told by them what to install."""
+    entries = metadata_file(wheel_of(built, "aerobee"), "entry_points.txt")
     assert "[pytest11]" in entries
     assert "aerobee = aerobee.cli.entry:aerobee" in entries
 
 
+def test_no_file_is_of_both_distributions() -> None:
+    """Whichever is removed leaves the other whole, and all folders are of one."""
+    assert sorted(client_packages() + server_packages()) == sorted(packages())
+    assert not installed_files("aerobee") & installed_files("aerobee_server")
+    tables = [each["tool"]["cibuildwheel"] for each in (project(), server_project())]
+    assert tables[0] == tables[1] | {"test-command": tables[0]["test-command"]}
+    assert project()["build-system"] == server_project()["build-system"]
+
+
+@both
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_wheel_holds_compiled_code_that_works(built: Path, tmp_path: Path) -> None:
+def test_the_wheel_holds_compiled_code_that_works(
+    built: Path, tmp_path: Path, distribution: str
+) -> None:
     """With a compiler the wheel is made for this platform, and its module can be imported."""
-    (wheel,) = built.glob("*.whl")
+    wheel = wheel_of(built, distribution)
     assert not wheel.name.endswith("none-any.whl")
-    assert build_note(wheel) == {"compiled": list(COMPILED), "why": ""}
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
-    for module, file in COMPILED.items():
-        done = subprocess.run(
-            [sys.executable, "-c", f"import {module} as found; print(found.__file__)"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.strip() == str(tmp_path / file), done.stderr
+    files = compiled_files(distribution)
+    assert build_note(wheel) == {"compiled": list(files), "why": ""}
+    for each in PROJECTS:
+        with zipfile.ZipFile(wheel_of(built, each)) as archive:
+            archive.extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *files],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [str(tmp_path / file) for file in files.values()], (
+        done.stderr
+    )
+
+
+LOADED = """
+import importlib, sys
+for each in sys.argv[1:]:
+    print(importlib.import_module(each).__file__)
+"""
 
 
 @pytest.mark.parametrize(
-    ("environment", "reason", "why"),
+    ("distribution", "environment", "reason", "why"),
     [
-        ({"CC": "/nowhere/cc"}, "not compiled, Python does the same", "no compiler found when it"),
-        ({"AEROBEE_COMPILE": "0"}, "", "AEROBEE_COMPILE=0 was set when it was built"),
+        (
+            "aerobee",
+            {"CC": "/nowhere/cc"},
+            "not compiled, Python does the same",
+            "no compiler found when it",
+        ),
+        (
+            "aerobee_server",
+            {"AEROBEE_COMPILE": "0"},
+            "",
+            "AEROBEE_COMPILE=0 was set when it was built",
+        ),
     ],
 )
 def test_a_wheel_without_compiled_code_is_for_any_platform(
-    tmp_path: Path, environment: dict[str, str], reason: str, why: str
+    tmp_path: Path, distribution: str, environment: dict[str, str], reason: str, why: str
 ) -> None:
     """Without a compiler that works, or where it is not wanted, everything is there in Python."""
-    assert reason in build(tmp_path, "--wheel", **environment)
-    (wheel,) = tmp_path.glob("*.whl")
+    assert reason in build(tmp_path, PROJECTS[distribution], "--wheel", **environment)
+    wheel = wheel_of(tmp_path, distribution)
     assert wheel.name.endswith("-py3-none-any.whl")
-    assert wheel_files(tmp_path) == installed_files()
+    assert wheel_files(wheel) == installed_files(distribution)
     told = build_note(wheel)
     assert told["compiled"] == [] and str(told["why"]).startswith(why)
 
@@ -147,12 +220,12 @@ async def main(namesrv):
 
 print(asyncio.run(main(sys.argv[1])), build())
 """
-CLIENT_BYTES_MAX = 10_000_000  # without the bytecode that pip makes of it
+CLIENT_BYTES_MAX = 10_000_000  # with the bytecode that pip makes of it
 
 
 def test_the_client_alone_talks_to_a_broker(built: Path, tmp_path: Path) -> None:
     """The wheel in an empty environment: two packages beside it, under 10 MB, and it works."""
-    (wheel,) = built.glob("*.whl")
+    wheel = wheel_of(built, "aerobee")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
     pip = (python, "-m", "pip", "--disable-pip-version-check")
@@ -163,7 +236,8 @@ def test_the_client_alone_talks_to_a_broker(built: Path, tmp_path: Path) -> None
     names = {folder.name.partition("-")[0] for folder in ours if folder.suffix == ".dist-info"}
     assert names == {"aerobee", "isal", "msgspec"}
     files = [file for folder in ours for file in folder.rglob("*") if file.is_file()]
-    assert sum(file.stat().st_size for file in files if file.suffix != ".pyc") < CLIENT_BYTES_MAX
+    assert any(file.suffix == ".pyc" for file in files)
+    assert sum(file.stat().st_size for file in files) < CLIENT_BYTES_MAX
     with ClusterThread() as cluster:
         done = subprocess.run(
             [python, "-I", "-W", "error", "-c", HELLO, cluster.namesrv_addr],
@@ -191,7 +265,7 @@ def test_the_versions_that_are_named_are_those_of_the_wheels() -> None:
 
 def test_a_wheel_that_cannot_be_published_is_named(built: Path, tmp_path: Path) -> None:
     """One for this machine alone; one that says what it is not."""
-    (wheel,) = built.glob("*.whl")
+    wheel = wheel_of(built, "aerobee")
     faults = BUILD_WHEELS["faults"]
     (fault,) = faults(wheel)
     assert "no index takes a wheel of that platform" in fault
@@ -206,8 +280,7 @@ def test_a_wheel_that_cannot_be_published_is_named(built: Path, tmp_path: Path) 
 
 def test_the_installed_package_knows_its_version(built: Path, tmp_path: Path) -> None:
     """`aerobee.__version__` and `python -m aerobee`, from a wheel and in this environment."""
-    (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheel_of(built, "aerobee")) as archive:
         archive.extractall(tmp_path)
     for path in (str(tmp_path), ""):
         for arguments, wanted in (
@@ -225,21 +298,35 @@ def test_the_installed_package_knows_its_version(built: Path, tmp_path: Path) ->
             assert re.match(rf"{re.escape(wanted)}\b", done.stdout), done.stderr
 
 
+def sdist_files(folder: Path, distribution: str) -> set[str]:
+    """Name what a source distribution holds, below its folder."""
+    with tarfile.open(folder / f"{distribution}-{version()}.tar.gz") as archive:
+        return {file.partition("/")[2] for file in archive.getnames()}
+
+
 def test_the_sdist_holds_the_project(built: Path) -> None:
     """Whoever has the sdist has the source, the tests and the documents."""
-    (sdist,) = built.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        names = {file.partition("/")[2] for file in archive.getnames()}
-    assert packaged_files() <= names
+    names = sdist_files(built, "aerobee")
+    assert packaged_files(packages()) <= names
     assert {
         "README.md",
         "LICENSE",
         "Makefile",
         "requirements.lock",
         "deploy/build_hook.py",
+        "deploy/server/pyproject.toml",
     } <= names
     assert any(file.startswith("tests/") for file in names)
     assert not any(file.startswith((".venv/", ".dev/", "build/")) for file in names)
+
+
+def test_the_servers_sdist_holds_its_folders(built: Path) -> None:
+    """And what it is built with, at the places where the tree has it."""
+    names = sdist_files(built, "aerobee_server")
+    folders = {file for file in names if "/" in file} - {"deploy/build_hook.py"}
+    assert folders == packaged_files(server_packages()) | {"remoting/message/check_sum.pxi"}
+    beside = {file for file in names if "/" not in file and not file.startswith(".")}
+    assert beside == {"LICENSE", "PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
 
 
 def version() -> str:

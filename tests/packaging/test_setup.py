@@ -14,6 +14,7 @@ FILES = (
     "requirements.lock",
     "requirements-build.lock",
     "deploy/build_hook.py",
+    "deploy/server/pyproject.toml",
     "deploy/built_of.sh",
     "deploy/make_venv.sh",
     "client/compiled/lane.pyx",

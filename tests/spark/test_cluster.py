@@ -27,13 +27,14 @@ PURE = os.environ | {"AEROBEE_COMPILE": "0"}
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as --py-files takes it."""
+    """The wheels as --py-files takes them."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    subprocess.run([*command, str(ROOT)], check=True, capture_output=True, env=PURE)
-    (wheel,) = folder.glob("*.whl")
+    for project in (ROOT, ROOT / "deploy" / "server"):
+        subprocess.run([*command, str(project)], check=True, capture_output=True, env=PURE)
     target = folder / "aerobee.zip"
-    subprocess.run([sys.executable, JOBS / "zip_wheel.py", wheel, target], check=True)
+    wheels = sorted(folder.glob("*.whl"))
+    subprocess.run([sys.executable, JOBS / "zip_wheel.py", *wheels, target], check=True)
     return target
 
 

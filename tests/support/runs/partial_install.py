@@ -10,7 +10,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from support.runs.source_tree import ROOT, project
+from aerobee.remoting.extras import SERVER
+from support.runs.source_tree import PACKAGE, ROOT, client_packages, project, server_packages
 
 
 @cache
@@ -57,20 +58,34 @@ def top_levels(name: str) -> set[str]:
     return {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}
 
 
+def link_folders(package: Path, folders: tuple[str, ...]) -> None:
+    """Have a package the folders of a distribution."""
+    for name in folders:
+        (package / name).symlink_to(ROOT / name)
+
+
 class PartialInstall:
     """A folder for PYTHONPATH that has Aerobee, msgspec, isal and what some extras install.
 
-    `others` are distributions beside it, as pytest is in somebody's project.
+    The servers are there if an extra brings them, or by themselves (`server`). `others` are
+    distributions beside it, as pytest is in somebody's project.
     """
 
-    def __init__(self, folder: Path, *extras: str, others: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, *extras: str, server: bool = False, others: tuple[str, ...] = ()
+    ) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        package = folder / "aerobee"
+        package.mkdir(parents=True, exist_ok=True)
         names = required().union(*map(required, extras), others)
         site = Path(str(metadata.distribution("msgspec").locate_file("")))
-        for top in set().union(*map(top_levels, closure(names))):
+        for top in set().union(*map(top_levels, closure(names - {SERVER}))):
             (folder / top).symlink_to(site / top)
-        (folder / "aerobee").symlink_to(ROOT / ".dev" / "aerobee")
+        for beside in PACKAGE.iterdir():
+            (package / beside.name).symlink_to(beside)
+        link_folders(package, client_packages())
+        if server or SERVER in names:
+            link_folders(package, server_packages())
         for info in site.glob("aerobee-*.dist-info"):
             (folder / info.name).symlink_to(info)
 

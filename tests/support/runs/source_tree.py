@@ -19,9 +19,27 @@ def project() -> dict[str, Any]:
 
 
 @cache
-def packages() -> tuple[str, ...]:
-    """Name the top-level folders that the wheel carries."""
+def server_project() -> dict[str, Any]:
+    """Return the `pyproject.toml` of the distribution that extras bring."""
+    return tomllib.loads((ROOT / "deploy" / "server" / "pyproject.toml").read_text())
+
+
+@cache
+def client_packages() -> tuple[str, ...]:
+    """Name the top-level folders that the wheel of `aerobee` carries."""
     return tuple(project()["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"])
+
+
+@cache
+def server_packages() -> tuple[str, ...]:
+    """Name those that the wheel of `aerobee-server` carries."""
+    return tuple(server_project()["tool"]["hatch"]["build"]["hooks"]["custom"]["folders"])
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """Name the top-level folders of the installed package."""
+    return client_packages() + server_packages()
 
 
 @cache

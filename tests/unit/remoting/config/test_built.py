@@ -57,3 +57,26 @@ def test_a_source_tree_was_never_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(metadata, "distribution", missing)
     assert build().kind == "pure Python: it was never built"
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "said"),
+    [
+        (note(HERE), note(HERE), "compiled"),
+        (note(HERE), note(why="no compiler found"), "pure Python: no compiler found"),
+        (note(why="it was not wanted"), note(HERE), "pure Python: it was not wanted"),
+        (note(HERE), None, "compiled"),
+    ],
+)
+def test_the_servers_are_asked_where_they_are_installed(
+    client: str, server: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled is what all that is installed is."""
+
+    def find(name: str) -> Told:
+        if name == "aerobee-server" and server is None:
+            raise metadata.PackageNotFoundError(name)
+        return Told(server if name == "aerobee-server" else client)
+
+    monkeypatch.setattr(metadata, "distribution", find)
+    assert str(build()) == f"1.2.3 ({said})"

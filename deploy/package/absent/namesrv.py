@@ -1,0 +1,5 @@
+"""Stands for `aerobee.namesrv` where aerobee-server is not installed, and says what to type."""
+
+from aerobee.remoting.extras import refuse
+
+refuse("broker", "aerobee.namesrv", run=__name__ == "__main__")
