@@ -1,14 +1,27 @@
-# What a message is made of, in as few bytes as will do: 112 for itself, and its body.
+# What a message is made of, in as few bytes as will do: 64 for itself, and its body.
+
+cdef enum:
+    ALL_PROPERTIES = 0xFFFF  # instead of how many bytes: all that the origin has
+
 
 @cython.final
 @cython.no_gc
 cdef class Origin:
-    """What the messages of one pull mostly have in common."""
+    """What messages of one pull have in common, and the numbers that theirs are counted from."""
 
     cdef object queue
     cdef object bounds
     cdef bytes born_host
     cdef bytes store_host
+    cdef bytes properties  # of all these messages, one behind the other
+    cdef int64_t queue_offset
+    cdef int64_t position
+    cdef int64_t born_timestamp_ms
+    cdef int64_t store_timestamp_ms
+    cdef int64_t held_bytes  # below 0: as many as a body has as it was stored
+    cdef int32_t reconsume_times
+    cdef int32_t flag
+    cdef int32_t sys_flag
 
 
 cdef inline Origin known(Origin origin):
@@ -18,13 +31,33 @@ cdef inline Origin known(Origin origin):
     return origin
 
 
-cdef Origin changed(Origin origin):
-    """Return a copy, for one message alone; raises AttributeError where nothing is known yet."""
+cdef Origin twin(Origin origin):
+    """Return a copy; raises AttributeError where nothing is known yet."""
     cdef Origin other = Origin.__new__(Origin)
     origin = known(origin)
     other.queue, other.bounds = origin.queue, origin.bounds
     other.born_host, other.store_host = origin.born_host, origin.store_host
+    other.properties, other.held_bytes = origin.properties, origin.held_bytes
+    other.queue_offset, other.position = origin.queue_offset, origin.position
+    other.born_timestamp_ms = origin.born_timestamp_ms
+    other.store_timestamp_ms = origin.store_timestamp_ms
+    other.reconsume_times = origin.reconsume_times
+    other.flag, other.sys_flag = origin.flag, origin.sys_flag
     return other
+
+
+cdef inline bint is_near(int64_t number, int64_t base) noexcept:
+    """Say whether a number can be told by how far it is from another."""
+    cdef uint64_t more = <uint64_t>number - <uint64_t>base
+    return more + 0x8000_0000 <= 0xFFFF_FFFF
+
+
+cdef inline int32_t how_far(int64_t number, int64_t base) noexcept:
+    return <int32_t>(<uint64_t>number - <uint64_t>base)
+
+
+cdef inline int64_t there(int64_t base, int32_t more) noexcept:
+    return <int64_t>(<uint64_t>base + <uint64_t><int64_t>more)
 
 
 @cython.no_gc
@@ -33,19 +66,14 @@ cdef class MessageFields:
 
     cdef Origin origin
     cdef public object body
-    cdef bytes properties  # those of some messages of the pull, one behind the other
     cdef object rest  # None, the parsed properties, or with damage both in a tuple
-    cdef public int64_t queue_offset
-    cdef public int64_t position
-    cdef public int64_t born_timestamp_ms
-    cdef public int64_t store_timestamp_ms
-    cdef public int64_t held_bytes
-    cdef public int32_t reconsume_times
-    cdef public int32_t flag
-    cdef public int32_t sys_flag
-    cdef public int32_t body_bytes
-    cdef int32_t properties_at
-    cdef int32_t properties_bytes
+    cdef int32_t more_offset  # than the origin's, and so on
+    cdef int32_t more_position
+    cdef int32_t more_born_ms
+    cdef int32_t more_store_ms
+    cdef int32_t stored_bytes
+    cdef uint16_t properties_at
+    cdef uint16_t properties_bytes
 
     def __init__(
         self,
@@ -70,13 +98,13 @@ cdef class MessageFields:
         cdef Origin origin = Origin.__new__(Origin)
         origin.queue, origin.bounds = queue, bounds
         origin.born_host, origin.store_host = raw_born_host, raw_store_host
-        self.origin, self.body = origin, body
-        self.queue_offset, self.position = queue_offset, position
-        self.born_timestamp_ms, self.store_timestamp_ms = born_timestamp_ms, store_timestamp_ms
-        self.reconsume_times, self.flag, self.sys_flag = reconsume_times, flag, sys_flag
-        self.body_bytes, self.held_bytes = body_bytes, held_bytes
-        self.properties, self.properties_at = raw_properties, 0
-        self.properties_bytes = <int32_t>len(raw_properties)
+        origin.queue_offset, origin.position = queue_offset, position
+        origin.born_timestamp_ms, origin.store_timestamp_ms = born_timestamp_ms, store_timestamp_ms
+        origin.reconsume_times, origin.flag, origin.sys_flag = reconsume_times, flag, sys_flag
+        origin.properties, origin.held_bytes = raw_properties, held_bytes
+        self.origin, self.body, self.stored_bytes = origin, body, body_bytes
+        self.more_offset = self.more_position = self.more_born_ms = self.more_store_ms = 0
+        self.properties_at, self.properties_bytes = 0, ALL_PROPERTIES
         self.rest = parsed if damage is None else (parsed, damage)
 
     def __repr__(self):
@@ -95,11 +123,13 @@ cdef class MessageFields:
         """Return one property without reading the others; None where there is none."""
         cdef Py_ssize_t wanted
         cdef const char* word = PyUnicode_AsUTF8AndSize(name, &wanted)
-        cdef const char* begin = PyBytes_AS_STRING(self.properties) + self.properties_at
-        cdef const char* end = begin + self.properties_bytes
-        cdef const char* at = begin
+        cdef const char* begin = PyBytes_AS_STRING(known(self.origin).properties)
+        cdef const char* end
+        cdef const char* at
         cdef const char* value = NULL
         cdef const char* behind
+        begin += self.properties_at
+        at, end = begin, begin + count_properties(self)
         while at < end:  # one pair after the other: of a repeated name the last counts
             behind = <const char*>memchr(at, PROPERTY_SEPARATOR, end - at)
             if behind == NULL:
@@ -128,8 +158,7 @@ cdef class MessageFields:
 
     @queue.setter
     def queue(self, queue):
-        self.origin = changed(self.origin)
-        self.origin.queue = queue
+        alone(self).queue = queue
 
     @property
     def bounds(self):
@@ -137,8 +166,7 @@ cdef class MessageFields:
 
     @bounds.setter
     def bounds(self, bounds):
-        self.origin = changed(self.origin)
-        self.origin.bounds = bounds
+        alone(self).bounds = bounds
 
     @property
     def raw_born_host(self):
@@ -146,8 +174,7 @@ cdef class MessageFields:
 
     @raw_born_host.setter
     def raw_born_host(self, bytes host not None):
-        self.origin = changed(self.origin)
-        self.origin.born_host = host
+        alone(self).born_host = host
 
     @property
     def raw_store_host(self):
@@ -155,21 +182,100 @@ cdef class MessageFields:
 
     @raw_store_host.setter
     def raw_store_host(self, bytes host not None):
-        self.origin = changed(self.origin)
-        self.origin.store_host = host
+        alone(self).store_host = host
+
+    @property
+    def queue_offset(self):
+        return offset_of(self)
+
+    @queue_offset.setter
+    def queue_offset(self, int64_t offset):
+        alone(self).queue_offset = offset
+        self.more_offset = 0
+
+    @property
+    def position(self):
+        return there(known(self.origin).position, self.more_position)
+
+    @position.setter
+    def position(self, int64_t position):
+        alone(self).position = position
+        self.more_position = 0
+
+    @property
+    def born_timestamp_ms(self):
+        return there(known(self.origin).born_timestamp_ms, self.more_born_ms)
+
+    @born_timestamp_ms.setter
+    def born_timestamp_ms(self, int64_t timestamp_ms):
+        alone(self).born_timestamp_ms = timestamp_ms
+        self.more_born_ms = 0
+
+    @property
+    def store_timestamp_ms(self):
+        return there(known(self.origin).store_timestamp_ms, self.more_store_ms)
+
+    @store_timestamp_ms.setter
+    def store_timestamp_ms(self, int64_t timestamp_ms):
+        alone(self).store_timestamp_ms = timestamp_ms
+        self.more_store_ms = 0
+
+    @property
+    def reconsume_times(self):
+        return known(self.origin).reconsume_times
+
+    @reconsume_times.setter
+    def reconsume_times(self, int32_t times):
+        alone(self).reconsume_times = times
+
+    @property
+    def flag(self):
+        return known(self.origin).flag
+
+    @flag.setter
+    def flag(self, int32_t flag):
+        alone(self).flag = flag
+
+    @property
+    def sys_flag(self):
+        return known(self.origin).sys_flag
+
+    @sys_flag.setter
+    def sys_flag(self, int32_t sys_flag):
+        alone(self).sys_flag = sys_flag
+
+    @property
+    def body_bytes(self):
+        return self.stored_bytes
+
+    @body_bytes.setter
+    def body_bytes(self, int32_t body_bytes):
+        cdef int64_t held_bytes = held_of(self)
+        alone(self).held_bytes = held_bytes
+        self.stored_bytes = body_bytes
+
+    @property
+    def held_bytes(self):
+        return held_of(self)
+
+    @held_bytes.setter
+    def held_bytes(self, int64_t held_bytes):
+        alone(self).held_bytes = held_bytes
 
     @property
     def raw_properties(self):
-        if len(self.properties) == self.properties_bytes:
-            return self.properties
+        cdef bytes properties = known(self.origin).properties
+        cdef Py_ssize_t count = count_properties(self)
+        if len(properties) == count:
+            return properties
         return PyBytes_FromStringAndSize(
-            PyBytes_AS_STRING(self.properties) + self.properties_at, self.properties_bytes
+            PyBytes_AS_STRING(properties) + self.properties_at, count
         )
 
     @raw_properties.setter
     def raw_properties(self, bytes properties not None):
-        self.properties, self.properties_at = properties, 0
-        self.properties_bytes = <int32_t>len(properties)
+        alone(self).properties = properties
+        self.properties_at, self.properties_bytes = 0, ALL_PROPERTIES
 
     @property
     def parsed(self):
@@ -188,3 +294,25 @@ cdef class MessageFields:
     def damage(self, damage):
         parsed = self.parsed
         self.rest = parsed if damage is None else (parsed, damage)
+
+
+cdef Origin alone(MessageFields message):
+    """Return an origin that no other message has, to be changed."""
+    message.origin = twin(message.origin)
+    return message.origin
+
+
+cdef inline int64_t offset_of(MessageFields message) except? -1:
+    return there(known(message.origin).queue_offset, message.more_offset)
+
+
+cdef inline int64_t held_of(MessageFields message) except? -1:
+    cdef int64_t held_bytes = known(message.origin).held_bytes
+    return message.stored_bytes if held_bytes < 0 else held_bytes
+
+
+cdef inline Py_ssize_t count_properties(MessageFields message) except -1:
+    """Return how many bytes of the origin's properties are this message's."""
+    if message.properties_bytes == ALL_PROPERTIES:
+        return len(known(message.origin).properties) - message.properties_at
+    return message.properties_bytes

@@ -16,10 +16,10 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from isal import isal_zlib
@@ -146,22 +146,73 @@ cdef inline bytes copied(Bytes at, Py_ssize_t count):
     return PyBytes_FromStringAndSize(<const char*>at, count)
 
 
-cdef Origin origin_of(Place* place, Origin last, object queue, object bounds):
-    """Return where a record comes from: the object of the one before it, if it is the same."""
-    cdef int32_t born = HOST_V4_BYTES + place.more_born
-    cdef int32_t store_at = STORE_HOST_AT + place.more_born
-    cdef int32_t store = place.body_at - RECORD_HEAD_BYTES - place.more_born + HOST_V4_BYTES
-    cdef Origin origin
-    if (
-        last is not None and len(last.born_host) == born and len(last.store_host) == store
-        and not memcmp(PyBytes_AS_STRING(last.born_host), place.begin + BORN_HOST_AT, born)
-        and not memcmp(PyBytes_AS_STRING(last.store_host), place.begin + store_at, store)
-    ):
-        return last
-    origin = Origin.__new__(Origin)
-    origin.queue, origin.bounds = queue, bounds
-    origin.born_host = copied(place.begin + BORN_HOST_AT, born)
-    origin.store_host = copied(place.begin + store_at, store)
+cdef inline bint is_alike(Bytes at, Py_ssize_t count, bytes other) noexcept:
+    return other is not None and PyBytes_GET_SIZE(other) == count and not memcmp(
+        PyBytes_AS_STRING(other), at, count
+    )
+
+
+cdef inline bint is_from(Place* place, Origin origin) noexcept:
+    """Say whether a record has all that an origin says, and numbers that are near to its own."""
+    cdef Bytes at = place.begin
+    return (
+        is_alike(at + BORN_HOST_AT, born_bytes(place), origin.born_host)
+        and is_alike(at + store_host_at(place), store_bytes(place), origin.store_host)
+        and <int32_t>big32(at + FLAG_AT) == origin.flag
+        and <int32_t>big32(at + SYS_FLAG_AT) == origin.sys_flag
+        and <int32_t>big32(at + reconsume_times_at(place)) == origin.reconsume_times
+        and is_near(<int64_t>big64(at + QUEUE_OFFSET_AT), origin.queue_offset)
+        and is_near(<int64_t>big64(at + POSITION_AT), origin.position)
+        and is_near(<int64_t>big64(at + BORN_TIMESTAMP_AT), origin.born_timestamp_ms)
+        and is_near(<int64_t>big64(at + store_timestamp_at(place)), origin.store_timestamp_ms)
+    )
+
+
+cdef inline int32_t born_bytes(Place* place) noexcept:
+    return HOST_V4_BYTES + place.more_born
+
+
+cdef inline int32_t store_timestamp_at(Place* place) noexcept:
+    return STORE_TIMESTAMP_AT + place.more_born
+
+
+cdef inline int32_t store_host_at(Place* place) noexcept:
+    return STORE_HOST_AT + place.more_born
+
+
+cdef inline int32_t store_bytes(Place* place) noexcept:
+    return place.body_at - RECORD_HEAD_BYTES - place.more_born + HOST_V4_BYTES
+
+
+cdef inline int32_t reconsume_times_at(Place* place) noexcept:
+    return place.body_at - RECORD_HEAD_BYTES + RECONSUME_TIMES_AT
+
+
+cdef bytes alike(Bytes at, Py_ssize_t count, bytes before):
+    """Return bytes as an object: the one before, if it is the same."""
+    return before if is_alike(at, count, before) else copied(at, count)
+
+
+cdef bytes last_born_host = None, last_store_host = None  # of the pulls before, mostly the same
+
+
+cdef Origin origin_of(Place* place, object queue, object bounds, bytes properties):
+    """Return what a record says, for itself and those behind it."""
+    global last_born_host, last_store_host
+    cdef Bytes at = place.begin
+    cdef Origin origin = Origin.__new__(Origin)
+    last_born_host = alike(at + BORN_HOST_AT, born_bytes(place), last_born_host)
+    last_store_host = alike(at + store_host_at(place), store_bytes(place), last_store_host)
+    origin.queue, origin.bounds, origin.properties = queue, bounds, properties
+    origin.born_host, origin.store_host = last_born_host, last_store_host
+    origin.queue_offset = <int64_t>big64(at + QUEUE_OFFSET_AT)
+    origin.position = <int64_t>big64(at + POSITION_AT)
+    origin.born_timestamp_ms = <int64_t>big64(at + BORN_TIMESTAMP_AT)
+    origin.store_timestamp_ms = <int64_t>big64(at + store_timestamp_at(place))
+    origin.flag = <int32_t>big32(at + FLAG_AT)
+    origin.sys_flag = <int32_t>big32(at + SYS_FLAG_AT)
+    origin.reconsume_times = <int32_t>big32(at + reconsume_times_at(place))
+    origin.held_bytes = -1
     return origin
 
 
@@ -175,7 +226,7 @@ def decode_run(
     cdef Py_buffer held
     cdef Place places[GROUP_RECORDS]
     cdef Py_ssize_t count, number, properties_bytes
-    cdef Origin origin = None
+    cdef Origin origin
     cdef MessageFields message
     cdef bytes properties, body
     cdef uint8_t* to
@@ -202,6 +253,7 @@ def decode_run(
                 memcpy(to + used, place.begin + place.properties_at, place.properties_bytes)
                 used += place.properties_bytes
             used = 0
+            origin = None
             for number in range(count):
                 place = &places[number]
                 crc = big32(place.begin + BODY_CRC_AT)
@@ -210,34 +262,32 @@ def decode_run(
                 ) != crc & 0x7FFF_FFFF:
                     return at
                 body = copied(place.begin + place.body_at, place.body_bytes)
-                origin = origin_of(place, origin, queue, bounds)
+                if origin is None or not is_from(place, origin):
+                    origin = origin_of(place, queue, bounds, properties)
                 message = <MessageFields>made(kind, NOTHING)
-                message.origin = origin
-                message.body = body
-                message.properties = properties
-                message.properties_at, message.properties_bytes = used, place.properties_bytes
+                message.origin, message.body = origin, body
+                message.properties_at = <uint16_t>used
+                message.properties_bytes = <uint16_t>place.properties_bytes
+                message.stored_bytes = place.body_bytes
                 used += place.properties_bytes
-                fill(message, place)
+                fill(message, place, origin)
                 records.append(message)
                 at += <int32_t>big32(place.begin)
     finally:
         PyBuffer_Release(&held)
 
 
-cdef inline void fill(MessageFields message, Place* place) noexcept:
-    """Take over the numbers of a record."""
+cdef inline void fill(MessageFields message, Place* place, Origin origin) noexcept:
+    """Take over the numbers of a record, as how far they are from those of its origin."""
     cdef Bytes at = place.begin
-    message.queue_offset = <int64_t>big64(at + QUEUE_OFFSET_AT)
-    message.position = <int64_t>big64(at + POSITION_AT)
-    message.born_timestamp_ms = <int64_t>big64(at + BORN_TIMESTAMP_AT)
-    message.store_timestamp_ms = <int64_t>big64(at + STORE_TIMESTAMP_AT + place.more_born)
-    message.flag = <int32_t>big32(at + FLAG_AT)
-    message.sys_flag = <int32_t>big32(at + SYS_FLAG_AT)
-    message.reconsume_times = <int32_t>big32(
-        at + place.body_at - RECORD_HEAD_BYTES + RECONSUME_TIMES_AT
+    message.more_offset = how_far(<int64_t>big64(at + QUEUE_OFFSET_AT), origin.queue_offset)
+    message.more_position = how_far(<int64_t>big64(at + POSITION_AT), origin.position)
+    message.more_born_ms = how_far(
+        <int64_t>big64(at + BORN_TIMESTAMP_AT), origin.born_timestamp_ms
     )
-    message.body_bytes = place.body_bytes
-    message.held_bytes = place.body_bytes
+    message.more_store_ms = how_far(
+        <int64_t>big64(at + store_timestamp_at(place)), origin.store_timestamp_ms
+    )
 
 
 def light(type kind not None):
@@ -253,7 +303,7 @@ def rises(list messages not None, int64_t first, int64_t behind):
     if not messages:
         return True
     for number in range(len(messages)):
-        offset = (<MessageFields?>messages[number]).queue_offset
+        offset = offset_of(<MessageFields?>messages[number])
         if offset < first or offset >= behind:
             return False
         if number and offset <= last:
@@ -264,14 +314,15 @@ def rises(list messages not None, int64_t first, int64_t behind):
 
 def measure(list messages not None):
     """Return how many bytes messages hold, and whether each offset is that before it plus one."""
-    cdef int64_t total = 0, last = 0
+    cdef int64_t total = 0, last = 0, offset
     cdef bint consecutive = True
     cdef Py_ssize_t number
     cdef MessageFields message
     for number in range(len(messages)):
         message = <MessageFields?>messages[number]
-        total += message.held_bytes
-        if number and message.queue_offset - 1 != last:
+        total += held_of(message)
+        offset = offset_of(message)
+        if number and offset - 1 != last:
             consecutive = False
-        last = message.queue_offset
+        last = offset
     return total, consecutive

@@ -19,7 +19,7 @@ class PulledOffsets:
         self.offsets = offsets
         self.last = offsets[-1]
         self.at = 0  # the oldest that is not done; as many as there are: all is done
-        self._done: set[int] = set()  # places behind it
+        self._done: set[int] | None = None  # places behind it, of which there mostly are none
 
     @classmethod
     def of(cls, messages: list[ReceivedMessage]) -> tuple["PulledOffsets", int]:
@@ -43,13 +43,17 @@ class PulledOffsets:
     def holds(self, offset: int) -> bool:
         """Whether an offset is one of these, and not done."""
         place = self._place(offset)
-        return place >= self.at and place not in self._done
+        return place >= self.at and (self._done is None or place not in self._done)
 
     def finish(self, offset: int) -> bool:
         """Let one be done; False where it is already, or is none of these."""
         place, done = self._place(offset), self._done
         if place != self.at:
-            if place < self.at or place in done:
+            if place < self.at:
+                return False
+            if done is None:
+                done = self._done = set()
+            elif place in done:
                 return False
             done.add(place)
             return True

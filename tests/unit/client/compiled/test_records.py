@@ -228,6 +228,46 @@ def test_each_field_can_be_set_alone(kind: Any) -> None:
         kind(*GIVEN).what = 1
 
 
+@needs_compiled
+def test_a_message_that_was_pulled_can_be_changed_alone() -> None:
+    """Those beside it, which have most of it in common, stay as they are."""
+    near: dict[str, Any] = {
+        "queue_offset": 7,
+        "position": 2**40,
+        "store_timestamp": 10**12,
+        "flag": 3,
+    }
+    pieces = [
+        encode_record(Record(topic="t", body=b"%d" % at, properties=b"a\x01%d\x02" % at, **near))
+        for at in range(3)
+    ]
+    new: dict[str, Any] = {
+        "queue": QUEUE._replace(queue_id=9), "body": b"other", "queue_offset": -(2**63),
+        "reconsume_times": 2, "position": 2**63 - 1, "born_timestamp_ms": -1,
+        "store_timestamp_ms": 0, "flag": -1, "sys_flag": 5, "body_bytes": 9,
+        "raw_properties": b"q" * 70_000, "raw_born_host": b"87654321",
+        "raw_store_host": b"12345678", "bounds": (1, 2), "parsed": {"a": "b"}, "held_bytes": 10,
+        "damage": fields.MessageDamage("reason", True),
+    }  # fmt: skip
+    assert set(new) == set(fields.FIELDS)
+    for name, value in new.items():
+        messages = decode_messages(b"".join(pieces), QUEUE, BOUNDS)
+        before = [{each: getattr(one, each) for each in fields.FIELDS} for one in messages]
+        setattr(messages[1], name, value)
+        before[1][name] = value
+        after = [{each: getattr(one, each) for each in fields.FIELDS} for one in messages]
+        assert after == before
+        assert messages[1].find("a") == (None if name == "raw_properties" else "1")
+
+
+@needs_compiled
+def test_a_message_takes_little_beside_its_body() -> None:
+    """A million that were fetched ahead cost what their bodies cost, and 20 %."""
+    record = encode_record(Record(topic="t", body=b"b" * 1024, properties=b"a\x01b\x02"))
+    message = decode_messages(record, QUEUE)[0]
+    assert message.__sizeof__() == 64
+
+
 def test_messages_are_themselves_and_can_be_copied(kind: Any) -> None:
     """Two with equal fields are two; the garbage collector has nothing to do with them."""
     made = kind(*GIVEN, (0, 9), {"c": "d"}, 4)
