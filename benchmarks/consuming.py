@@ -127,7 +127,6 @@ async def _remember(namesrv: str, group: str, count: int) -> dict[str, float]:
     from aerobee.client.settings import PullSettings
 
     pull = PullSettings(
-        batch_messages=32,
         queue_messages_max=65_535,
         queue_bytes_max=1 << 30,
         queue_span_max=65_535,

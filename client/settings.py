@@ -18,6 +18,9 @@ from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
 S = TypeVar("S")
 
+BATCH_MESSAGES: Final = 32
+"""What a pull asks of a broker that knows no full replies."""
+FULL_REPLY_MESSAGES: Final = 256  # fullReplyMessagesMax of Aerobee's brokers
 _BATCH_MAX: Final = 1_024
 _BYTES_MAX: Final = 2**62
 _RANGES: Final[dict[str, tuple[int, int]]] = {  # all other numbers begin at 1
@@ -160,9 +163,14 @@ class TransactionSettings(ProducerSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullSettings:
-    """How queues are fetched: limits per queue and delays (DefaultMQPushConsumerImpl.java)."""
+    """How queues are fetched: limits per queue and delays (DefaultMQPushConsumerImpl.java).
 
-    batch_messages: int = 32  # pullBatchSize
+    Without `batch_messages` a pull brings 32 messages from RocketMQ's brokers, and from Aerobee's
+    as many as one reply holds: 256 KiB, up to 256 messages. Where a queue may hold fewer than that
+    it is 32 of either.
+    """
+
+    batch_messages: int | None = None  # pullBatchSize
     batch_bytes: int = 256 * 1024  # pullBatchSizeInBytes
     body_bytes_max: int = BODY_BYTES_MAX  # a body that unpacks to more cannot be read
     unpacked_bytes_max: int = UNPACKED_BYTES_MAX  # of one pull; what is behind it is pulled again
@@ -182,6 +190,11 @@ class PullSettings:
 
     def __post_init__(self) -> None:
         _check_kinds(self)
+
+    @property
+    def asks_for_full_replies(self) -> bool:
+        """Whether a broker may give more than 32 messages at a time, if it can."""
+        return self.batch_messages is None and self.queue_messages_max >= FULL_REPLY_MESSAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +228,7 @@ class PushSettings:
         _check_kinds(self)
         if self.commit not in ("interval", "each"):
             raise InvalidSetting(f"commit={self.commit!r}: allowed are interval, each")
-        if (most := self.pull.batch_messages) > _BATCH_MAX:
+        if (most := self.pull.batch_messages or 1) > _BATCH_MAX:
             raise InvalidSetting(out_of_range("pull.batch_messages", most, 1, _BATCH_MAX))
 
 
@@ -233,7 +246,6 @@ class LitePullSettings:
     offsets_folder: str = ""  # of broadcasting: empty for ~/.rocketmq_offsets, as RocketMQ's
     pull: PullSettings = field(
         default_factory=lambda: PullSettings(
-            batch_messages=32,  # as of a push consumer; Java's 10 make three times the requests
             batch_bytes=2**31 - 1,
             suspend_ms=20_000,
         )

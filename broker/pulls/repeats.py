@@ -20,6 +20,7 @@ from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscriptions import SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY
 from aerobee.broker.pulls.checks import Allowed
+from aerobee.broker.pulls.limits import PullLimits
 from aerobee.broker.pulls.replies import found_pieces
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.tables.committed import SEPARATOR
@@ -75,8 +76,7 @@ class Repeats:
         self.writable = True
         self.fresh = False  # the connection of this run has just come
         self._groups = parts.broadcasts.groups if settings.enable_broadcast_offset_store else None
-        self._count_max = settings.max_transfer_count_on_message_in_memory
-        self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
+        self._limits = PullLimits.of(settings)
         limits = store.settings
         self._scan_max = limits.filter_scan_bytes // ENTRY_BYTES
         self.limits = (
@@ -119,10 +119,7 @@ class Repeats:
         if count != 3 or outer != (code, 0, opaque + 1) or again != expected:
             return
         topic, group = allowed[2:]
-        messages_max = max(1, min(header.max_msg_nums, self._count_max))
-        bytes_max, bytes_wish = self._bytes_max, header.max_msg_bytes
-        if bytes_wish is not None and bytes_wish < bytes_max:
-            bytes_max = bytes_wish
+        messages_max, bytes_max = self._limits.messages_of(header), self._limits.bytes_of(header)
         names = header.topic, header.consumer_group
         repeated.learn(
             Known(header, allowed, code, GroupQueue(names[1], names[0], header.queue_id)),

@@ -8,6 +8,7 @@ from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscriptions import MessageFilter, SqlFilter
 from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
+from aerobee.broker.pulls.limits import PullLimits
 from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.repeats import Repeats, ServePulls
 from aerobee.broker.pulls.replies import (
@@ -103,8 +104,7 @@ class PullProcessor:
         self._check = PullChecks(settings, parts.members, parts.tables, queues).check
         self._repeats = Repeats(settings, parts, self._check)
         self.serve_run = self._repeats.serve
-        self._count_max = settings.max_transfer_count_on_message_in_memory
-        self._bytes_max = settings.max_transfer_bytes_on_message_in_memory
+        self._limits = PullLimits.of(settings)
         self._slave_read = settings.slave_read_enable
         self._broadcasts = parts.broadcasts if settings.enable_broadcast_offset_store else None
 
@@ -315,15 +315,12 @@ class PullProcessor:
         if wanted is not None and isinstance(wanted, SqlFilter):
             accept = wanted.scan()
             wanted = None
-        bytes_max, bytes_wish = self._bytes_max, header.max_msg_bytes
-        if bytes_wish is not None and bytes_wish < bytes_max:
-            bytes_max = bytes_wish  # RocketMQ's broker knows nothing of it
-        count_max = min(header.max_msg_nums, self._count_max)
+        count_max, bytes_max = self._limits.messages_of(header), self._limits.bytes_of(header)
         if (views := self._views).topics and header.topic in views.topics:
             view = views.find(header.topic, header.queue_id)
             if view is not None and pull.offset < view.end:
                 if not isinstance(fetched, Viewed):
-                    wish = ViewRequest(view, pull.offset, max(count_max, 1), bytes_max, wanted)
+                    wish = ViewRequest(view, pull.offset, count_max, bytes_max, wanted)
                     raise ViewRead(wish)
                 return fetched.result(queue.stored.max_offset, accept)
         if isinstance(fetched, Viewed):

@@ -34,6 +34,8 @@ from aerobee.storage.settings import StoreSettings
 
 _NAME: Final = re.compile(r"(?!\.+$)[%|a-zA-Z0-9_.-]{1,127}")
 _REGION_CHARS_MAX: Final = 127
+TRANSFER_COUNT: Final = 32
+"""Messages of one pull, by default; who sets less means all clients."""
 
 
 def local_address() -> str:
@@ -140,9 +142,11 @@ class BrokerSettings(
     short_polling_time_mills: Milliseconds = 1000
     lite_pull_message_enable: bool = True
     max_transfer_bytes_on_message_in_memory: int = Field(default=256 << 10, ge=1)
-    max_transfer_count_on_message_in_memory: int = Field(default=32, ge=1)
+    max_transfer_count_on_message_in_memory: int = Field(default=TRANSFER_COUNT, ge=1)
     max_transfer_bytes_on_message_in_disk: int = Field(default=64 << 10, ge=1)
     max_transfer_count_on_message_in_disk: int = Field(default=8, ge=1)
+    # ours: of pulls that ask for a full reply; 0: what holds for all others
+    full_reply_messages_max: int = Field(default=256, ge=0, le=256)
     access_message_in_memory_max_ratio: int = Field(default=40, ge=1, le=100)
     # ours: pulls that wait for a message
     held_pulls_max: AtStart[int] = Field(default=200_000, ge=1)
@@ -309,6 +313,14 @@ class BrokerSettings(
         return tuple(dict.fromkeys(filter(None, parts)))
 
     @property
+    def full_reply_count_max(self) -> int:
+        """How many messages a pull may bring that asks for a full reply."""
+        count_max = self.max_transfer_count_on_message_in_memory
+        if count_max < TRANSFER_COUNT:
+            return count_max
+        return max(count_max, self.full_reply_messages_max)
+
+    @property
     def store(self) -> StoreSettings:
         """What the message store has to know."""
         return StoreSettings(
@@ -324,7 +336,7 @@ class BrokerSettings(
             window_bytes=self.prepared_bytes,
             log_cache_bytes=self.log_cache_bytes,
             helper_process=self.helper_process,
-            transfer_count_memory=self.max_transfer_count_on_message_in_memory,
+            transfer_count_memory=self.full_reply_count_max,
             transfer_bytes_memory=self.max_transfer_bytes_on_message_in_memory,
             transfer_count_disk=self.max_transfer_count_on_message_in_disk,
             transfer_bytes_disk=self.max_transfer_bytes_on_message_in_disk,

@@ -26,7 +26,7 @@ from aerobee.client.pulls.process_queue import QueueStatistics
 from aerobee.client.pulls.samples import StatisticSample, of_queues
 from aerobee.client.pulls.statistics import ConsumeStatistics
 from aerobee.client.pulls.subscriptions import Subscription, parse_subscription
-from aerobee.client.settings import ClientSettings, LitePullSettings, given
+from aerobee.client.settings import BATCH_MESSAGES, ClientSettings, LitePullSettings, given
 from aerobee.remoting.bodies import ConsumerRunningInfo
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.net.tasks import Tasks
@@ -338,7 +338,7 @@ class LitePullConsumer(PollingMember):
             "PROP_NAMESERVER_ADDR": ";".join(self._namesrv),
             "PROP_CONSUMEORDERLY": "false",
             "autoCommit": str(self.settings.auto_commit).lower(),
-            "pullBatchSize": str(self.settings.pull.batch_messages),
+            "pullBatchSize": str(self.settings.pull.batch_messages or BATCH_MESSAGES),
         }
         wanted = self._subscriptions or self._given_topics
         return describe(self._queues.all(), wanted.values(), ConsumeStatistics(), None, properties)

@@ -17,7 +17,7 @@ from aerobee.client.pulls.steady import SteadyPulls
 from aerobee.client.pulls.subscriptions import Subscription
 from aerobee.client.pulls.trouble import consuming_from, pulling
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import PullSettings
+from aerobee.client.settings import BATCH_MESSAGES, PullSettings
 from aerobee.remoting.codes import PullSysFlag, RequestCode
 from aerobee.remoting.command import FLAG_ONEWAY, Command, next_opaque
 from aerobee.remoting.errors import AerobeeError, CorruptRecord
@@ -108,6 +108,7 @@ class Puller:
         self._limits = UnpackLimits(self.settings.body_bytes_max, self.settings.unpacked_bytes_max)
         self._code, self._flags = terms.code, terms.flags
         self._timeout_s = terms.settings.timeout_ms / 1000
+        self._bounds = -1, -1  # of the queue, as the last reply told them
         self._cut = -1, 0  # an offset from which nothing can be decoded, and how often it could not
         self._templates: dict[tuple[int, int], bytes] = {}
         self._reached: tuple[tuple[str, int], Connection] | None = None  # by the last pull
@@ -115,11 +116,13 @@ class Puller:
             "consumerGroup": terms.group,
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
-            "maxMsgNums": str(self.settings.batch_messages),
+            "maxMsgNums": str(self.settings.batch_messages or BATCH_MESSAGES),
             "maxMsgBytes": str(self.settings.batch_bytes),
             "suspendTimeoutMillis": str(self.settings.suspend_ms),
             "bname": queue.broker_name,
         }
+        if self.settings.asks_for_full_replies:
+            self._ext["AEROBEE_FULL_REPLY"] = "true"  # others know nothing of it
 
     async def pull(self, offset: int, commit_offset: int = 0) -> PullResult:
         """Fetch messages from `offset` on; the broker may hold the request while there are none.
@@ -163,9 +166,12 @@ class Puller:
         raw = read_reply(reply, address, asked)
         self.broker_id = raw.advised
         next_offset, bounds = raw.next_offset, (raw.min_offset, raw.max_offset)
+        if bounds == self._bounds:
+            bounds = self._bounds  # one for the messages of many pulls
+        self._bounds = bounds
         if raw.status is not PullStatus.FOUND:
             return PullResult(raw.status, next_offset, *bounds, [])
-        messages, unreadable, cut_at = self._decode(raw, offset)
+        messages, unreadable, cut_at = self._decode(raw, offset, bounds)
         if cut_at is not None:  # the rest comes again
             next_offset = cut_at
         if self._subscription.tags:
@@ -201,13 +207,13 @@ class Puller:
         outages.over(consuming_from(self.queue.broker_name, self._group))
         outages.over(pulling(self.queue, self._group))
 
-    def _decode(self, raw: RawPull, offset: int) -> Decoded:
+    def _decode(self, raw: RawPull, offset: int, bounds: tuple[int, int]) -> Decoded:
         """Decode what a reply brought; raises CorruptRecord, of the same offset so many times."""
         try:
             decoded = decode_pulled(
                 raw.body,
                 self.queue,
-                (raw.min_offset, raw.max_offset),
+                bounds,
                 span=(offset, raw.next_offset) if raw.next_offset > offset else None,
                 again=self._cut[0] == offset and self._cut[1] >= CUT_MAX,
                 limits=self._limits,

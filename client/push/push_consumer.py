@@ -32,7 +32,7 @@ from aerobee.client.push.consumption import Consumption
 from aerobee.client.push.failures import retry_topic
 from aerobee.client.push.handling import HandlerStatistics, HandlingTerms, handle_directly
 from aerobee.client.received import ReceivedMessage
-from aerobee.client.settings import ClientSettings, PushSettings, given
+from aerobee.client.settings import BATCH_MESSAGES, ClientSettings, PushSettings, given
 from aerobee.remoting.bodies import ConsumeDirectlyResult, ConsumerRunningInfo
 
 log = logging.getLogger(__name__)
@@ -360,7 +360,7 @@ class PushConsumer(GroupMember):
             "consumeFromWhere": self._start.consume_from.value,
             "clientIP": instance.client_id.partition("@")[0],
             "consumeThreadMax": str(settings.concurrency),
-            "pullBatchSize": str(settings.pull.batch_messages),
+            "pullBatchSize": str(settings.pull.batch_messages or BATCH_MESSAGES),
             "consumeMessageBatchMaxSize": str(settings.batch or 1),
             "maxReconsumeTimes": str(settings.max_reconsume_times),
         }

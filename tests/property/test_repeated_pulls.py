@@ -33,6 +33,7 @@ KINDS: Final[list[dict[str, Any]]] = [
     {"maxMsgNums": 1, "consumerGroup": "H"},
     {"code": 361},
     {"maxMsgBytes": 700},
+    {"AEROBEE_FULL_REPLY": "true"},
     {"consumerGroup": "I", "sysFlag": int(COMMITS), "topic": "golden"},
     {"consumerGroup": "M", "sysFlag": 0, "subscription": ""},
     {"suspend_ms": 0, "expression": "nothing"},

@@ -158,7 +158,6 @@ async def polled(run: Run) -> int:
 async def ahead(run: Run) -> int:
     """Fetch ahead and hand out next to nothing."""
     pull = PullSettings(
-        batch_messages=32,
         queue_messages_max=QUEUE_MESSAGES_MAX,
         queue_bytes_max=1 << 30,
         queue_span_max=QUEUE_MESSAGES_MAX,

@@ -26,6 +26,7 @@ OTHERS = {
     "adminAllowedNetworks": "10.0.0.0/8",
     "namesrvAddr": "127.0.0.1:1",
     "deleteWhen": "05",
+    "fullReplyMessagesMax": "255",
     "regionId": "elsewhere",
     "rocketmq.broker.diskSpaceCleanForciblyRatio": "0.84",
     "rocketmq.broker.diskSpaceWarningLevelRatio": "0.89",
