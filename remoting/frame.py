@@ -74,7 +74,7 @@ def decode_payload(
     return decode(bytes(payload[WORD_BYTES:header_end]), bytes(payload[header_end:]))
 
 
-def check_length(data: bytes, at: int, frame_bytes_max: int) -> int:
+def check_length(data: bytes | memoryview, at: int, frame_bytes_max: int) -> int:
     """Return the length word at `at`: the bytes of the frame that follow it.
 
     Raises ProtocolError unless it leaves room for the header word and the whole frame, this word

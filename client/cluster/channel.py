@@ -1,10 +1,12 @@
 """A connection as a client has it: one that mostly gets acknowledgements."""
 
+import asyncio
 from typing import ClassVar, Final, Protocol
 
 import msgspec
 
 from aerobee.client.cluster.found import FoundReply, TakesFound, decode_found
+from aerobee.client.cluster.large_reads import LARGE_READ_BYTES, LargeReads
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import FLAG_RESPONSE, Command
 from aerobee.remoting.frame import LENGTH_BYTES, WORD_BYTES, WORDS_BYTES
@@ -42,10 +44,11 @@ class Channel(Connection):
 
     The future of a brief call gets an Ack for plain success, a Command for any other reply; who
     takes `FoundReply` gets it where a pull has found messages. What is anything else, or looks
-    unusual, is left to `Connection.serve`, as all that is behind it.
+    unusual, is left to `Connection.serve`, as all that is behind it. While reads bring many
+    messages, `LargeReads` stands before it.
     """
 
-    __slots__ = ("lane",)
+    __slots__ = ("_large", "lane")
 
     reads_while_unsent: ClassVar[bool] = True
     """The broker may wait for us to take its replies; both waiting for each other would be the end.
@@ -56,6 +59,7 @@ class Channel(Connection):
     ) -> None:
         super().__init__(handler, limits, budget)
         self.lane: SendLane | None = None
+        self._large: LargeReads | None = None
 
     @property
     def calls_waiting(self) -> int:
@@ -82,19 +86,19 @@ class Channel(Connection):
             begun = at
             if lane is not None:
                 at = lane.feed(data, at)
-            at = self._hand_found(data, self._resolve(data, at))
+            at = self.hand_found(data, self._resolve(data, at), end_of_data)
             if at == begun:
                 break
             if self.closed:
                 return ALL_SERVED
         return super().serve(data[at:], read_bytes) if at < end_of_data else ALL_SERVED
 
-    def _hand_found(self, data: bytes, at: int) -> int:
+    def hand_found(self, data: bytes | memoryview, at: int, end_of_data: int) -> int:
         """Hand replies over that have brought messages; return where the first other frame begins.
 
         Who takes them may close the connection.
         """
-        end_of_data, frame_bytes_max = len(data), self.limits.frame_bytes_max
+        begun, frame_bytes_max = at, self.limits.frame_bytes_max
         while end_of_data - at > WORDS_BYTES and not self.closed:
             length, size = unpack_words(data, at)  # with a body, and with the codec byte of JSON
             body_at, end = at + WORDS_BYTES + size, at + LENGTH_BYTES + length
@@ -113,8 +117,29 @@ class Channel(Connection):
                 break
             body = memoryview(data)[body_at:end]
             taker.set_result(FoundReply(reply.code, reply.ext_fields, body))
+            body.release()  # the memory may be written over
             at = end
+        if at - begun >= LARGE_READ_BYTES and self._large is None and not self.closed:
+            self._read_large()
         return at
+
+    def _read_large(self) -> None:
+        """Have reads land in memory of this client's own, where they are not decrypted first."""
+        transport = self.transport
+        if transport.get_extra_info("sslcontext") is None and transport.is_reading():
+            self._large = LargeReads(self)
+            self._read_by(self._large)
+
+    def read_small(self) -> None:
+        """Have reads come as bytes again."""
+        if self.transport.is_reading():
+            self._large = None
+            self._read_by(self)
+
+    def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
+        self.transport.pause_reading()  # some loops choose how to read when they begin to
+        self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
 
     def _resolve(self, data: bytes, at: int) -> int:
         """Resolve brief calls; return where the first other frame begins."""

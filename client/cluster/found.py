@@ -9,7 +9,7 @@ from aerobee.remoting.net.calls import AwaitsReply
 
 
 class FoundReply(NamedTuple):
-    """What such a reply says; the records are a view of what was read, to be copied by who stays.
+    """What such a reply says; the records are a view of what was read, for the time of one call.
 
     `code` is as a Command has it.
     """
@@ -17,6 +17,10 @@ class FoundReply(NamedTuple):
     code: int
     header: PullMessageReply
     body: memoryview
+
+    def kept(self) -> "FoundReply":
+        """Return one that may be looked at later."""
+        return self._replace(body=memoryview(bytes(self.body)))
 
 
 class TakesFound(AwaitsReply):

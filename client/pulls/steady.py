@@ -38,7 +38,7 @@ class SteadyPulls(TakesFound):
         except Exception as error:  # noqa: BLE001 - who waits raises it, not the connection
             self.set_exception(error)
         else:
-            self._end(reply)
+            self._end(reply.kept() if isinstance(reply, FoundReply) else reply)
 
     def set_exception(self, error: Exception) -> None:
         """Take word that there will be no reply."""

@@ -132,20 +132,23 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Have served what arrived, behind what was kept; keep what is left of it."""
         self.heard = True
-        read_bytes = len(data)
-        reading = self.reading
+        read_bytes, reading = len(data), self.reading
         if reading.backlog or reading.frame.held_bytes:
             data = reading.join(data)
         try:
             rest, what = self.serve(data, read_bytes)
             if rest and not self.closed:
                 reading.keep(rest, what)
-        except ProtocolError as error:  # nothing after it can be understood either
+        except Exception as error:  # noqa: BLE001 - one bad request may not end the server
+            self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """End the connection: serving what it has read has raised an error."""
+        if isinstance(error, ProtocolError):  # nothing after it can be understood either
             log.warning("protocol error remote=%s error=%s", self.remote, error)
-            self.close("protocol error")
-        except Exception:  # one bad request may not end the server
-            log.exception("request handling failed remote=%s", self.remote)
-            self.abort("internal error")
+            return self.close("protocol error")
+        log.error("request handling failed remote=%s", self.remote, exc_info=error)
+        return self.abort("internal error")
 
     def pause_writing(self) -> None:
         """The peer does not read: stop reading from it, and cut it off if too much is unsent."""
@@ -187,8 +190,7 @@ class Connection(asyncio.Protocol):
         """Serve the complete frames that `data` starts with; return what is left, and what it is.
 
         `data` begins at a frame and ends with the last read, of `read_bytes`; it is empty while it
-        cannot hold a complete frame. ProtocolError closes the connection, any other error cuts it
-        off. Once it is closed, what is left is dropped.
+        cannot hold a complete frame. Errors are for `failed`; once it is closed nothing is left.
         """
         at, end_of_data, turns = 0, len(data), self.limits.frames_per_turn_max
         frame_bytes_max = self.limits.frame_bytes_max
@@ -199,10 +201,8 @@ class Connection(asyncio.Protocol):
             if not turns:
                 return data[at:], Rest.LATER
             turns -= 1
-            if end - at > _COPIED_ONCE_BYTES:
-                self.dispatch(decode_payload(memoryview(data)[at + LENGTH_BYTES : end]))
-            else:
-                self.dispatch(decode_payload(data[at + LENGTH_BYTES : end]))
+            seen = memoryview(data) if end - at > _COPIED_ONCE_BYTES else data
+            self.dispatch(decode_payload(seen[at + LENGTH_BYTES : end]))
             at = end
             if self.closed:
                 return ALL_SERVED

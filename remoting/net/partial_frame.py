@@ -61,6 +61,12 @@ class PartialFrame:
             self._pieces.append(bytearray(data))
         return b""
 
+    def take(self) -> bytes:
+        """Return all that is held, and hold nothing any more."""
+        begun = b"".join(self._pieces)
+        self.clear()
+        return begun
+
     def _learn_length(self, data: bytes) -> None:
         """Want the whole frame once its length word is there, unless no frame can be so long."""
         word = b"".join((*self._pieces, data[:LENGTH_BYTES]))[:LENGTH_BYTES]

@@ -32,6 +32,13 @@ class Wire(asyncio.Transport):
         """Whether the broker has had enough."""
         return self.ended
 
+    def is_reading(self) -> bool:
+        """Whether what arrives is delivered."""
+        return not self.paused
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """The test delivers, to whom it likes."""
+
     def pause_reading(self) -> None:
         """The broker wants no more for now."""
         self.paused = True

@@ -4,12 +4,15 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.wire import Wire
 
+from aerobee.client.cluster import large_reads
 from aerobee.client.cluster.channel import Channel
 from aerobee.client.cluster.found import FoundReply, TakesFound
+from aerobee.client.cluster.large_reads import LargeReads
 from aerobee.client.pulls.raw import read_reply
 from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import AerobeeError, ConnectionLost
@@ -70,10 +73,28 @@ def _framed(header: bytes, body: bytes) -> bytes:
     return (4 + len(header) + len(body)).to_bytes(4) + len(header).to_bytes(4) + header + body
 
 
+def deliver(reads: LargeReads, data: bytes, connection: Connection) -> None:
+    """Put what arrives where it is to land, as a transport does."""
+    while data and not connection.closed:
+        room = memoryview(reads.get_buffer(-1))
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        reads.buffer_updated(count)
+        data = data[count:]
+
+
 def heard(
-    kind: type[Connection], data: bytes, cuts: list[int], frame_bytes_max: int = FRAME_BYTES_MAX
+    kind: type[Connection],
+    data: bytes,
+    cuts: list[int],
+    frame_bytes_max: int = FRAME_BYTES_MAX,
+    *,
+    large_from: int | None = None,
 ) -> tuple[list[Any], list[type]]:
-    """Return what each pull has heard, from a connection that reads the bytes in these pieces."""
+    """Return what each pull has heard, from a connection that reads the bytes in these pieces.
+
+    From the `large_from`th piece on they land in memory of the client's own.
+    """
 
     async def read() -> tuple[list[Any], list[type]]:
         connection = kind(lambda *_: None, NetLimits(frame_bytes_max=frame_bytes_max))
@@ -82,8 +103,15 @@ def heard(
         for number, taker in enumerate(takers):
             connection.begin_frame_for(taker, b"", number + 1, 11, 5.0)
         begins = [0, *sorted(cut % (len(data) + 1) for cut in cuts)]
-        for begin, end in zip(begins, [*begins[1:], len(data)], strict=True):
-            if not connection.closed:
+        reads = None
+        for number, (begin, end) in enumerate(zip(begins, [*begins[1:], len(data)], strict=True)):
+            if number == large_from and isinstance(connection, Channel):
+                reads = LargeReads(connection)
+            if connection.closed:
+                continue
+            if reads is not None:
+                deliver(reads, data[begin:end], connection)
+            else:
                 connection.data_received(data[begin:end])
         said: list[Any] = [connection.closed, *(taker.said for taker in takers)]
         connection.connection_lost(None)
@@ -103,11 +131,51 @@ def test_each_pull_hears_the_same(data: bytes, cuts: list[int], frame_bytes_max:
     assert heard(Channel, data, cuts, frame_bytes_max)[0] == whole[0]
 
 
+@given(
+    st.lists(COMMANDS.map(encode_frame) | ODD, max_size=6).map(b"".join),
+    st.lists(st.integers(0, 10_000), max_size=6),
+    st.sampled_from([FRAME_BYTES_MAX, FRAME_BYTES_MAX, 320]),
+    st.integers(0, 3),
+    st.sampled_from([(64, 16), (300, 100), (4_096, 512)]),
+)
+def test_it_hears_the_same_where_reads_land_in_memory_of_its_own(
+    data: bytes, cuts: list[int], frame_bytes_max: int, large_from: int, sizes: tuple[int, int]
+) -> None:
+    """From the begin or from any read on, with memory that has to be moved, and grows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_reads, "MEMORY_BYTES", sizes[0])
+        patch.setattr(large_reads, "ROOM_BYTES_MIN", sizes[1])
+        whole = heard(Connection, data, cuts, frame_bytes_max)
+        assert heard(Channel, data, cuts, frame_bytes_max, large_from=large_from)[0] == whole[0]
+
+
+def test_memory_grows_with_what_arrives_and_not_with_what_is_announced() -> None:
+    """A frame that says it has 16 MiB is not believed; what was large once is given back."""
+
+    async def read() -> list[int]:
+        connection = Channel(lambda *_: None)
+        connection.connection_made(Wire())
+        reads = LargeReads(connection)
+        sizes = []
+        whole = _framed(b"{}", bytes(4 << 20))
+        for piece in (whole[:100], whole[100 : 3 << 20], whole[3 << 20 :]):
+            deliver(reads, piece, connection)
+            sizes.append(len(memoryview(memoryview(reads.get_buffer(-1)).obj)))
+        connection.connection_lost(None)
+        return sizes
+
+    announced, arrived, over = asyncio.run(read())
+    assert announced == over == large_reads.MEMORY_BYTES
+    assert 3 << 20 <= arrived <= 8 << 20
+
+
 def test_a_frame_above_the_limit_is_refused_in_whatever_pieces_it_arrives() -> None:
     """As on any connection: a limit that held for some reads only would be none."""
     data = encode_frame(Command(0, EXT, bytes(4096), 1, flag=1))
     for cuts in ([], [100]):
-        assert heard(Channel, data, cuts, 4096)[0] == [True, *[[ConnectionLost]] * PULLS]
+        for large_from in (None, 0):
+            said, _ = heard(Channel, data, cuts, 4096, large_from=large_from)
+            assert said == [True, *[[ConnectionLost]] * PULLS]
 
 
 def test_what_was_found_is_no_command() -> None:
