@@ -21,6 +21,8 @@ from aerobee.client import (
 )
 from aerobee.client.message import TOPIC_CHARACTERS_MAX, check_message, check_name
 from aerobee.client.pulls.subscriptions import parse_subscription
+from aerobee.client.sending.outgoing import Packer
+from aerobee.client.sending.producer import DEFAULT_GROUP
 from aerobee.integrations.faststream.broker import AerobeeBroker
 from aerobee.integrations.faststream.producer import AerobeeFastProducer
 from aerobee.integrations.faststream.publisher import AerobeePublisher
@@ -111,8 +113,9 @@ class InMemoryProducer(AerobeeFastProducer):
 
     async def publish_batch(self, cmd: AerobeePublishCommand) -> SendResult:
         """Have several handled, by subscribers of batches together."""
-        bodies = [_received(await self.write(cmd, body)) for body in cmd.batch_bodies]
-        return await self._deliver(bodies)
+        messages = [await self.write(cmd, body) for body in cmd.batch_bodies]
+        Packer(DEFAULT_GROUP, ProducerSettings()).pack_batch(messages)  # raises as a send would
+        return await self._deliver([_received(each) for each in messages])
 
     async def _deliver(self, messages: list[ReceivedMessage]) -> SendResult:
         for subscriber in list(_subscribers(self._brokers)):

@@ -11,6 +11,7 @@ from aerobee.client.group.offsets import GroupOffsets
 from aerobee.client.message import MessageQueue, SendResult
 from aerobee.client.settings import ClientSettings
 from aerobee.client.sync import Producer
+from aerobee.client.sync.door import LoopDoor
 from aerobee.integrations.kombu.payload import TimedMessage
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.offsets import ResetOffsetRequest
@@ -33,11 +34,12 @@ class Link(Producer):
         super().__init__(PRODUCERS, namesrv=namesrv, client=client)
         self.namesrv = namesrv
         self.client = client
+        self._door = LoopDoor(self)
         self._topics: set[str] = set()  # that are known to be there
 
     def reach(self, seconds: float) -> None:
         """Raise Unavailable where no nameserver answers in time, or none knows a broker."""
-        self._run(self._reach(seconds))
+        self._door.wait(self._reach(seconds))
 
     def put(self, outgoing: TimedMessage) -> SendResult:
         """Send a message; raises what `send` does."""
@@ -45,7 +47,7 @@ class Link(Producer):
 
     async def putting(self, outgoing: TimedMessage) -> None:
         """Send a message, in the loop's thread."""
-        await self._inner.send(outgoing.message, deliver_at=outgoing.deliver_at)
+        await self._door.send(outgoing.message, deliver_at=outgoing.deliver_at)
 
     def ensure_topic(self, topic: str, queues: int) -> None:
         """Make a topic where there is none; one that is there stays as it is.
@@ -53,7 +55,7 @@ class Link(Producer):
         Raises BrokerRefused where a broker makes none, Unavailable.
         """
         if topic not in self._topics:
-            self._run(self._ensure(topic, queues))
+            self._door.wait(self._ensure(topic, queues))
             self._topics.add(topic)
 
     def has_topic(self, topic: str) -> bool:
@@ -67,18 +69,18 @@ class Link(Producer):
 
     def backlog(self, topic: str, group: str) -> int:
         """Return how many messages of a topic the group has not committed."""
-        return self._run(self._backlog(topic, group))
+        return self._door.wait(self._backlog(topic, group))
 
     def newest(self, topic: str) -> dict[MessageQueue, int]:
         """Return the offset that each queue's next message will get."""
-        return self._run(self._newest(topic))
+        return self._door.wait(self._newest(topic))
 
     def skip_all(self, topic: str, group: str) -> int:
         """Let a group go on behind all that its topic has, and return how many are left out.
 
         Members are told by their broker; where there are none the offsets are stored.
         """
-        return self._run(self._skip_all(topic, group))
+        return self._door.wait(self._skip_all(topic, group))
 
     # --- in the loop's thread ---
 
@@ -94,7 +96,7 @@ class Link(Producer):
             raise Unavailable(f"{self.namesrv} did not answer within {seconds:g} s") from None
 
     async def _ensure(self, topic: str, queues: int) -> None:
-        routes = self._inner._started().routes
+        routes = self._door.routes
         if await routes.refresh(topic) is not None:
             return
         async with Cluster(self.namesrv, settings=self.client) as cluster:
@@ -107,15 +109,14 @@ class Link(Producer):
 
     async def _queues(self, topic: str) -> Sequence[MessageQueue]:
         try:
-            return (await self._inner._started().routes.get_anew(topic)).read_queues
+            return (await self._door.routes.get_anew(topic)).read_queues
         except RouteMissing:
             self._topics.discard(topic)
             return ()
 
     def _offsets(self, group: str) -> GroupOffsets:
         """Offsets of a group, asked for by somebody who is none of its members."""
-        brokers = self._inner._started().as_stranger
-        return GroupOffsets(brokers, group, self.client.offset_timeout_ms)
+        return GroupOffsets(self._door.as_stranger, group, self.client.offset_timeout_ms)
 
     async def _newest(self, topic: str) -> dict[MessageQueue, int]:
         queues, offsets = await self._queues(topic), self._offsets(PRODUCERS)

@@ -153,6 +153,15 @@ async def test_batches_are_lists() -> None:
     assert got == [[1, 2], [3]]
 
 
+async def test_what_makes_no_batch_is_refused_as_by_a_cluster() -> None:
+    """A batch without messages, which a program may come to by a query that found nothing."""
+    async with TestAerobeeBroker(AerobeeBroker(group="g")) as tested:
+        with pytest.raises(InvalidMessage, match="at least one message"):
+            await tested.publish_batch(topic="t")
+        with pytest.raises(InvalidMessage, match="the batch has 4194"):
+            await tested.publish_batch(*[b"x" * (1 << 20)] * 4, topic="t")
+
+
 async def test_an_answer_may_say_how_it_is_sent() -> None:
     """What a response says goes before what its publisher says."""
     broker = AerobeeBroker(group="g")
