@@ -1,7 +1,9 @@
 """What clients do is there for Prometheus, by names that the world knows."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,6 +17,7 @@ from aerobee.client import (
     ProducerSettings,
     PushConsumer,
     ReceivedMessage,
+    StatisticSample,
 )
 from aerobee.integrations.prometheus import ClientMetrics
 from aerobee.testing import ClusterThread
@@ -120,3 +123,56 @@ async def test_what_is_fetched_and_not_done_is_lag(
                 break
     del consumer
     assert registry.get_sample_value("rocketmq_consumer_lag_messages", labels) is None
+
+
+class Told:
+    """A consumer of which only its numbers are wanted."""
+
+    def samples(self) -> list[StatisticSample]:
+        return [StatisticSample("messages_waiting", 7, {"group": "t"}, "Waiting.")]
+
+
+def waiting(registry: CollectorRegistry) -> float | None:
+    """Return what a scrape says of it."""
+    return registry.get_sample_value("aerobee_client_messages_waiting", {"consumer_group": "t"})
+
+
+def test_a_loop_that_ends_fails_no_scrape(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks while it is held, and it ends then, is told of the others."""
+    metrics, consumer, asked = ClientMetrics(registry), Told(), threading.Event()
+    watching = threading.Event()
+    ask = asyncio.run_coroutine_threadsafe
+
+    def asks(*given: Any) -> Any:
+        asking = ask(*given)
+        asked.set()
+        return asking
+
+    async def program() -> None:
+        metrics.watch(consumer)
+        watching.set()
+        assert asked.wait(10)
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", asks)
+    thread = threading.Thread(target=lambda: asyncio.run(program()))
+    thread.start()
+    assert watching.wait(10)
+    assert waiting(registry) is None
+    thread.join()
+    assert waiting(registry) == 7
+
+
+async def test_a_loop_that_is_closed_in_that_moment_fails_no_scrape(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else reads its consumers any more."""
+    metrics, consumer = ClientMetrics(registry), Told()
+    metrics.watch(consumer)
+
+    def closed(*_: Any) -> Any:
+        raise RuntimeError("Event loop is closed")
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", closed)
+    assert await asyncio.to_thread(waiting, registry) == 7

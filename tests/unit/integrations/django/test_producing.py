@@ -51,6 +51,8 @@ def test_a_wrong_message_fails_before_the_commit(fresh: ClusterThread) -> None:
         ):
             with pytest.raises(InvalidMessage):
                 send_on_commit(wrong)
+            with pytest.raises(InvalidMessage):
+                send_on_commit(wrong, delay=timedelta(seconds=1))
         with pytest.raises(InvalidUse, match="key"):
             send_on_commit(Message("committed", b"x"), key=1.5)  # type: ignore[arg-type]
 

@@ -245,6 +245,31 @@ def test_what_is_none_of_kombus_is_left_out(
     taker.close()
 
 
+def test_what_is_none_of_kombus_ends_nobody_who_hears_an_exchange(
+    connection: Connection, other: Connection
+) -> None:
+    """What comes behind it is heard."""
+    from aerobee.client.sync import Message
+    from aerobee.client.sync import Producer as PlainProducer
+
+    events = Exchange("hostile", type="topic")
+    taker = Taker(connection, Queue("ear", events, routing_key="#", auto_delete=True), no_ack=True)
+    topic = connection.transport.exchange_topic("hostile")
+    with PlainProducer(namesrv=connection.transport.link.namesrv) as producer:
+        for hostile in (
+            b'{"body": "", "properties": {"delivery_info": {"routing_key": 1}}}',
+            b'{"body": "", "properties": {"delivery_info": [1]}}',
+            b'{"body": "", "properties": []}',
+            b"[]",
+        ):
+            producer.send(Message(topic, hostile))
+    Producer(other.channel()).publish(
+        "sound", serializer="json", exchange=events, routing_key="a.b", declare=[events]
+    )
+    assert taker.take(1) == ["sound"]
+    taker.close()
+
+
 def test_the_child_of_a_fork_takes_nothing_from_its_parent(connection: Connection) -> None:
     """It connects for itself; its copy of the parent's channel does nothing."""
     queue = Queue("forked")

@@ -167,6 +167,22 @@ def test_what_effects_answer_is_told_the_consumer(inbox: Inbox, engine: Engine) 
     assert bills(engine) == 1
 
 
+async def test_what_async_effects_answer_is_told_the_consumer(
+    inbox: Inbox, engine: Engine, async_engine: AsyncEngine
+) -> None:
+    """The same of them."""
+
+    async def effects(session: Any, message: ReceivedMessage) -> object:
+        await session.execute(insert(BILLS).values(number="7"))
+        return False
+
+    handle = inbox.once(async_engine)(effects)
+    assert await handle(received()) is False
+    assert await handle(received()) is None
+    assert bills(engine) == 1
+    await async_engine.dispose()
+
+
 def test_what_only_looks_plain_has_no_effects_and_is_no_success(
     inbox: Inbox, engine: Engine
 ) -> None:

@@ -208,3 +208,10 @@ async def test_a_deadlock_and_a_database_that_is_away_are_waited_for(
         with pytest.raises(ConnectionRefusedError, match="of a service"):
             await asyncio.wait_for(asyncio.shield(task), 20)
     assert len(bills(engine)) == 3
+
+
+async def test_what_begins_no_transactions_is_refused(offsets: Offsets, engine: Engine) -> None:
+    """Before anything is read."""
+    consumer = LitePullConsumer("g", namesrv="127.0.0.1:1")
+    with pytest.raises(InvalidUse, match="no engine and no maker of sessions"):
+        await offsets.consume(consumer, Session(engine), bill)  # type: ignore[arg-type]

@@ -169,6 +169,12 @@ async def test_relays_share_rows_and_follow_who_died(
         assert not outbox.claim(connection, Claim("third", 4_000), 2_500, 10)
 
 
+def test_a_relay_of_what_begins_no_transactions_is_refused(outbox: Outbox, engine: Engine) -> None:
+    """When it is made, not when it looks for the first time."""
+    with pytest.raises(InvalidUse, match="no engine and no maker of sessions"):
+        OutboxRelay(outbox, Session(engine), OutboxProducer())  # type: ignore[arg-type]
+
+
 def test_a_clock_that_jumped_back_holds_no_rows(outbox: Outbox, engine: Engine) -> None:
     """What was marked in its future is sent, and not a year later; with what has its key."""
     year_ms = 365 * 86_400_000
