@@ -83,10 +83,7 @@ def decode_pulled(
     unreadable = unpacked = at = 0
     end = len(data)
     whole, wrapped = True, False
-    while at < end:
-        whole = unpacked < pull_bytes_max
-        if not whole:
-            break
+    while at < end and (whole := unpacked < pull_bytes_max):
         if decode_run is not None:
             at = decode_run(data, at, records, ReceivedMessage, queue, bounds)
             if at == end:
