@@ -47,6 +47,7 @@ class Tick:
         self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
         self.wake: Callable[[list[TopicQueue]], None] = lambda queues: None  # those who wait
         self.turn_ends: Callable[[], None] | None = None  # has more to append, once; raises nothing
+        self.turn_done: Callable[[], None] | None = None  # what may wait for that; raises nothing
         self.slow_write: Callable[[float], None] = lambda took_s: None  # is told of it
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
@@ -107,7 +108,7 @@ class Tick:
         return True
 
     def commit(self) -> None:
-        """Write the log, answer every connection, wake the pulls that waited."""
+        """Write the log, answer every connection, wake the pulls that waited, do what can wait."""
         if self.turn_ends is not None:
             turn_ends, self.turn_ends = self.turn_ends, None
             turn_ends()
@@ -129,6 +130,8 @@ class Tick:
         if self.woken:
             woken, self.woken = self.woken, []
             self.wake(woken)
+        if self.turn_done is not None:
+            self.turn_done()
 
     def when_durable(self, done: Callable[[bool], None]) -> None:
         """Call `done(flushed)` when what was appended is as durable as the store promises.

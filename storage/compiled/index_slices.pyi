@@ -23,6 +23,12 @@ class KeyRuns:
     def note(self, records: bytes, position: int) -> None:
         """Hash the keys of whole records that the log has taken in at a position."""
 
+    def keep(self, records: bytes, position: int) -> None:
+        """Keep whole records that the log has taken in at a position, until `note_kept`."""
+
+    def note_kept(self) -> int:
+        """Hash the keys of what was kept; return how many bytes of runs wait."""
+
     def take(self, count: int) -> None:
         """Forget the first `count` bytes of what waits, which are whole runs."""
 

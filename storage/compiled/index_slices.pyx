@@ -65,7 +65,7 @@ cpdef enum:  # why `index_records` took no more
 
 cdef enum:
     WHOLE = 3  # a record
-    RUNS_BYTES_KEPT = 1 << 16  # of memory, while no runs wait
+    RUNS_BYTES_KEPT = 1 << 18  # of memory, while no runs wait
     KEYS_BYTES_MAX = 512  # of the KEYS of a record in a run
     RUN_HASHES = 1 << 10  # then another one begins: the loop takes whole ones
 

@@ -19,9 +19,22 @@ cdef class KeyRuns:
     cdef readonly Py_ssize_t bytes_max
     cdef readonly int64_t left_out  # times that records were
     cdef Py_ssize_t taken, size, room  # of the memory
+    cdef list kept
 
     def __cinit__(self, Py_ssize_t bytes_max):
         self.bytes_max = bytes_max
+        self.kept = []
+
+    def keep(self, bytes records not None, int64_t position):
+        """Keep whole records that the log has taken in at a position, until `note_kept`."""
+        self.kept.append((records, position))
+
+    def note_kept(self):
+        """Hash the keys of what was kept; return how many bytes of runs wait."""
+        for records, position in self.kept:
+            self.note(records, position)
+        self.kept.clear()
+        return self.waiting_bytes
 
     def note(self, bytes records not None, int64_t position):
         """Hash the keys of whole records that the log has taken in at a position."""

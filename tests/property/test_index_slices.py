@@ -175,7 +175,10 @@ def test_packed_records_become_runs_of_what_they_say(
         if data:
             data[int(place * len(data))] ^= bits
     raw, made = bytes(data), compiled.KeyRuns(1 << 20)
-    made.note(raw, 1000)
+    made.keep(raw, 1000)
+    assert not made.waiting_bytes, "it is looked at later"
+    assert made.note_kept() == made.waiting_bytes == len(made)
+    assert made.note_kept() == len(made), "once"
     log, ours = Tables(700, 700), Tables(700, 700)
     at, _, _ = slices.index_records(raw, 0, len(raw), 1000, 0, *log.all)
     assert (made.left_out == 0) == (at == len(raw))

@@ -21,9 +21,9 @@ FOLLOW_INTERVAL_S: Final = 0.25
 """So long at most after a message was stored its keys wait for the thread; a question wakes it."""
 FOLLOW_BYTES: Final = 4 << 20
 """Of the log: so much is handed over earlier, while the caches of the CPUs still have it."""
-TAKE_BYTES: Final = 16 << 10
-"""Of runs, some 680 messages with three keys: so many are taken as one in the loop."""
-RUNS_BYTES_MAX: Final = 8 << 20
+TAKE_BYTES: Final = 64 << 10
+"""Of runs, some 2,700 messages with three keys: so many are taken as one in the loop."""
+RUNS_BYTES_MAX: Final = 32 << 20
 """While the thread keeps the index, for a sync say, so much waits; of the rest the log is read."""
 EXPIRY_INTERVAL_S: Final = 10.0
 """How often an index hears what retention has removed from a log that does not grow."""
@@ -46,7 +46,7 @@ class MessageIndex(Feature):
         self.indexer.on_sealed = store.checkpoints.index_sealed
         self.indexer.log_on_disk = lambda: self._log.flushed_position
         self.runs = None if store.read_only else key_runs(RUNS_BYTES_MAX)
-        self._log.on_packed = self.runs.note if self.runs is not None else None
+        self._tick = parts.writing.tick
         self._take_at = TAKE_BYTES  # when so much waits; sys.maxsize while the thread is to go on
         self._taking_soon = False
         self.indexing = Indexing(
@@ -69,11 +69,15 @@ class MessageIndex(Feature):
         loop = asyncio.get_running_loop()
         self._call_later, self._call_soon = loop.call_later, loop.call_soon
         self._noted, self._log.note = self._log.note, self._note
+        if self.runs is not None:
+            self._note_kept = self.runs.note_kept
+            self._log.on_packed, self._tick.turn_done = self.runs.keep, self._turn_done
         self._settled()
 
     async def stop(self) -> None:
         """Hear no more of commits; what is left is indexed when the store closes."""
         self._reach_at = self._take_at = sys.maxsize
+        self._log.on_packed = self._tick.turn_done = None
         if self._timer is not None:
             self._timer.cancel()
 
@@ -151,13 +155,18 @@ class MessageIndex(Feature):
     def _note(self, position: int) -> None:
         """Hear of a commit, as cheaply as each has to be heard of."""
         self._noted(position)
-        runs = self.runs
-        if runs is not None and runs.waiting_bytes >= self._take_at:
+        if position > self._reach_at:
+            self._reached()
+
+    def _turn_done(self) -> None:
+        """Hash the keys of what this turn has brought, when those who sent it have their answers.
+
+        Who waits for them has something to do meanwhile.
+        """
+        if self._note_kept() >= self._take_at:
             left = self._take()
             if left != "nothing" and left != "runs":
                 self._take_at = sys.maxsize  # the thread is at it, or will be
-        if position > self._reach_at:
-            self._reached()
 
     def _reached(self) -> None:
         """Follow in a moment where nothing waits, else at once: what waits has become much."""
