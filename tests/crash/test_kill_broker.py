@@ -119,7 +119,7 @@ async def test_nothing_acknowledged_is_lost(tmp_path: Path, flush: str) -> None:
         for queue_id, offset in found:
             ends[queue_id] = max(ends[queue_id], offset + 1)
         everything |= acknowledged
-        assert process.seconds_to_serve < 30
+        assert process.cpu_seconds_to_serve < 10
     process.start()
     assert_there(everything, await read(process.port, [0] * QUEUES), "in the end")
     assert process.stop() == 0
