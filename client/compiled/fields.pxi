@@ -14,6 +14,7 @@ cdef class Origin:
     cdef bytes born_host
     cdef bytes store_host
     cdef bytes properties  # of all these messages, one behind the other
+    cdef bytes tail  # the pairs with which each of them ends, if there are any
     cdef int64_t queue_offset
     cdef int64_t position
     cdef int64_t born_timestamp_ms
@@ -37,7 +38,8 @@ cdef Origin twin(Origin origin):
     origin = known(origin)
     other.queue, other.bounds = origin.queue, origin.bounds
     other.born_host, other.store_host = origin.born_host, origin.store_host
-    other.properties, other.held_bytes = origin.properties, origin.held_bytes
+    other.properties, other.tail = origin.properties, origin.tail
+    other.held_bytes = origin.held_bytes
     other.queue_offset, other.position = origin.queue_offset, origin.position
     other.born_timestamp_ms = origin.born_timestamp_ms
     other.store_timestamp_ms = origin.store_timestamp_ms
@@ -123,34 +125,29 @@ cdef class MessageFields:
         """Return one property without reading the others; None where there is none."""
         cdef Py_ssize_t wanted
         cdef const char* word = PyUnicode_AsUTF8AndSize(name, &wanted)
-        cdef const char* begin = PyBytes_AS_STRING(known(self.origin).properties)
-        cdef const char* end
-        cdef const char* at
+        cdef Origin origin = known(self.origin)
+        cdef const char* begin = PyBytes_AS_STRING(origin.properties) + self.properties_at
+        cdef const char* end = begin + count_properties(self)
         cdef const char* value = NULL
         cdef const char* behind
-        begin += self.properties_at
-        at, end = begin, begin + count_properties(self)
-        while at < end:  # one pair after the other: of a repeated name the last counts
-            behind = <const char*>memchr(at, PROPERTY_SEPARATOR, end - at)
-            if behind == NULL:
-                behind = end
-            if (
-                behind - at > wanted and at[wanted] == NAME_SEPARATOR
-                and not memcmp(at, word, wanted)
-            ):
-                value = at + wanted + 1
-                if value == behind:  # a pair without value does not count
-                    value = NULL
-                    break
-            at = behind + 1
-        else:
-            if value == NULL:
-                return None
-            behind = <const char*>memchr(value, PROPERTY_SEPARATOR, end - value)
-            if behind == NULL:
-                behind = end
-            return PyUnicode_DecodeUTF8(value, behind - value, "replace")
-        return find_property(self.raw_properties, name)
+        cdef bint plain = True
+        if origin.tail is not None:  # of a repeated name the last counts
+            behind = PyBytes_AS_STRING(origin.tail)
+            plain = last_value(
+                behind, behind + PyBytes_GET_SIZE(origin.tail), word, wanted, &value
+            )
+            if value != NULL:
+                end = behind + PyBytes_GET_SIZE(origin.tail)
+        if plain and value == NULL:
+            plain = last_value(begin, end, word, wanted, &value)
+        if not plain:
+            return find_property(self.raw_properties, name)
+        if value == NULL:
+            return None
+        behind = <const char*>memchr(value, PROPERTY_SEPARATOR, end - value)
+        if behind == NULL:
+            behind = end
+        return PyUnicode_DecodeUTF8(value, behind - value, "replace")
 
     @property
     def queue(self):
@@ -264,17 +261,17 @@ cdef class MessageFields:
 
     @property
     def raw_properties(self):
-        cdef bytes properties = known(self.origin).properties
+        cdef Origin origin = known(self.origin)
         cdef Py_ssize_t count = count_properties(self)
-        if len(properties) == count:
-            return properties
-        return PyBytes_FromStringAndSize(
-            PyBytes_AS_STRING(properties) + self.properties_at, count
-        )
+        cdef bytes mine = origin.properties
+        if len(mine) != count:
+            mine = PyBytes_FromStringAndSize(PyBytes_AS_STRING(mine) + self.properties_at, count)
+        return mine if origin.tail is None else mine + origin.tail
 
     @raw_properties.setter
     def raw_properties(self, bytes properties not None):
-        alone(self).properties = properties
+        cdef Origin origin = alone(self)
+        origin.properties, origin.tail = properties, None
         self.properties_at, self.properties_bytes = 0, ALL_PROPERTIES
 
     @property
@@ -302,6 +299,23 @@ cdef Origin alone(MessageFields message):
     return message.origin
 
 
+cdef bint last_value(
+    const char* at, const char* end, const char* word, Py_ssize_t wanted, const char** value
+) noexcept:
+    """Find the last value of a name; False where a pair has none, which does not count."""
+    cdef const char* behind
+    while at < end:
+        behind = <const char*>memchr(at, PROPERTY_SEPARATOR, end - at)
+        if behind == NULL:
+            behind = end
+        if behind - at > wanted and at[wanted] == NAME_SEPARATOR and not memcmp(at, word, wanted):
+            value[0] = at + wanted + 1
+            if value[0] == behind:
+                return False
+        at = behind + 1
+    return True
+
+
 cdef inline int64_t offset_of(MessageFields message) except? -1:
     return there(known(message.origin).queue_offset, message.more_offset)
 
@@ -312,7 +326,7 @@ cdef inline int64_t held_of(MessageFields message) except? -1:
 
 
 cdef inline Py_ssize_t count_properties(MessageFields message) except -1:
-    """Return how many bytes of the origin's properties are this message's."""
+    """Return how many bytes of the origin's properties are this message's, without their tail."""
     if message.properties_bytes == ALL_PROPERTIES:
         return len(known(message.origin).properties) - message.properties_at
     return message.properties_bytes

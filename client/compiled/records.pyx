@@ -142,6 +142,32 @@ cdef Py_ssize_t gather(Bytes at, Bytes end, Place* places, Py_ssize_t* held) noe
     return count
 
 
+cdef Py_ssize_t tail_of(Place* places, Py_ssize_t count) noexcept nogil:
+    """Return how many bytes of whole pairs the properties of all these records end with.
+
+    A broker writes some behind each message's own: its region, its cluster, that it is traced.
+    """
+    cdef Bytes first = properties_end(places), other
+    cdef Py_ssize_t common = places.properties_bytes, number, at
+    if count < 2:
+        return 0
+    for number in range(1, count):
+        common = min(common, places[number].properties_bytes)
+        other = properties_end(&places[number])
+        if memcmp(first - common, other - common, common):
+            at = 0
+            while first[-1 - at] == other[-1 - at]:
+                at += 1
+            common = at
+    while common and first[-common] != PROPERTY_SEPARATOR:
+        common -= 1
+    return common - 1 if common else 0  # the separator ends what is before it
+
+
+cdef inline Bytes properties_end(Place* place) noexcept nogil:
+    return place.begin + place.properties_at + place.properties_bytes
+
+
 cdef inline bytes copied(Bytes at, Py_ssize_t count):
     return PyBytes_FromStringAndSize(<const char*>at, count)
 
@@ -193,17 +219,19 @@ cdef bytes alike(Bytes at, Py_ssize_t count, bytes before):
     return before if is_alike(at, count, before) else copied(at, count)
 
 
-cdef bytes last_born_host = None, last_store_host = None  # of the pulls before, mostly the same
+cdef bytes last_born_host = None, last_store_host = None, last_tail = None
+# of the pulls before, mostly the same
 
 
-cdef Origin origin_of(Place* place, object queue, object bounds, bytes properties):
+cdef Origin origin_of(Place* place, object queue, object bounds, bytes properties, bytes tail):
     """Return what a record says, for itself and those behind it."""
     global last_born_host, last_store_host
     cdef Bytes at = place.begin
     cdef Origin origin = Origin.__new__(Origin)
     last_born_host = alike(at + BORN_HOST_AT, born_bytes(place), last_born_host)
     last_store_host = alike(at + store_host_at(place), store_bytes(place), last_store_host)
-    origin.queue, origin.bounds, origin.properties = queue, bounds, properties
+    origin.queue, origin.bounds = queue, bounds
+    origin.properties, origin.tail = properties, tail
     origin.born_host, origin.store_host = last_born_host, last_store_host
     origin.queue_offset = <int64_t>big64(at + QUEUE_OFFSET_AT)
     origin.position = <int64_t>big64(at + POSITION_AT)
@@ -223,12 +251,13 @@ def decode_run(
 
     They are made of `kind`, a class without fields of its own whose base is MessageFields.
     """
+    global last_tail
     cdef Py_buffer held
     cdef Place places[GROUP_RECORDS]
-    cdef Py_ssize_t count, number, properties_bytes
+    cdef Py_ssize_t count, number, properties_bytes, tail_bytes
     cdef Origin origin
     cdef MessageFields message
-    cdef bytes properties, body
+    cdef bytes properties, tail, body
     cdef uint8_t* to
     cdef int32_t used
     cdef uint32_t crc
@@ -245,11 +274,16 @@ def decode_run(
             count = gather(<Bytes>held.buf + at, end, places, &properties_bytes)
             if not count:
                 return at
-            properties = PyBytes_FromStringAndSize(NULL, properties_bytes)
+            tail, tail_bytes = None, tail_of(places, count)
+            if tail_bytes:
+                last_tail = alike(properties_end(places) - tail_bytes, tail_bytes, last_tail)
+                tail = last_tail
+            properties = PyBytes_FromStringAndSize(NULL, properties_bytes - count * tail_bytes)
             to = <uint8_t*>PyBytes_AS_STRING(properties)
             used = 0
             for number in range(count):
                 place = &places[number]
+                place.properties_bytes -= <int32_t>tail_bytes
                 memcpy(to + used, place.begin + place.properties_at, place.properties_bytes)
                 used += place.properties_bytes
             used = 0
@@ -263,7 +297,7 @@ def decode_run(
                     return at
                 body = copied(place.begin + place.body_at, place.body_bytes)
                 if origin is None or not is_from(place, origin):
-                    origin = origin_of(place, queue, bounds, properties)
+                    origin = origin_of(place, queue, bounds, properties, tail)
                 message = <MessageFields>made(kind, NOTHING)
                 message.origin, message.body = origin, body
                 message.properties_at = <uint16_t>used

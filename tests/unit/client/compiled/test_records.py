@@ -261,6 +261,22 @@ def test_a_message_that_was_pulled_can_be_changed_alone() -> None:
 
 
 @needs_compiled
+def test_what_all_end_with_is_kept_once() -> None:
+    """It is read as if it were each one's, and one that is written to leaves the others alone."""
+    of_the_broker = b"MSG_REGION\x01here\x02a\x01last\x02CLUSTER\x01c\x02"
+    raws = [b"a\x01%d\x02k\x01%d\x02" % (at, at) + of_the_broker for at in range(100)]
+    pieces = [encode_record(Record(topic="t", properties=raw)) for raw in raws]
+    messages = decode_messages(b"".join(pieces), QUEUE)
+    assert [each.raw_properties for each in messages] == raws
+    found = [tuple(map(each.find, ("MSG_REGION", "a", "k", "CLUSTER", "b"))) for each in messages]
+    assert found == [("here", "last", str(at), "c", None) for at in range(100)]
+    messages[1].raw_properties = b"CLUSTER\x01other\x02"
+    messages[2].queue_offset = 7
+    assert (messages[1].find("CLUSTER"), messages[1].find("MSG_REGION")) == ("other", None)
+    assert (messages[2].raw_properties, messages[3].raw_properties) == (raws[2], raws[3])
+
+
+@needs_compiled
 def test_a_message_takes_little_beside_its_body() -> None:
     """A million that were fetched ahead cost what their bodies cost, and 20 %."""
     record = encode_record(Record(topic="t", body=b"b" * 1024, properties=b"a\x01b\x02"))
@@ -298,10 +314,19 @@ PAIRS = st.lists(
 )
 
 
-@given(st.lists(PAIRS, min_size=1, max_size=3), st.sampled_from(["TAGS", "a", "", "ä"]))
-def test_one_property_is_found_as_in_the_text_of_all(several: list[list[bytes]], name: str) -> None:
-    """Also where it comes twice, has no value, is a part of another, or no text."""
-    raws = [b"".join(pieces) for pieces in several]
+@given(
+    st.lists(PAIRS, min_size=1, max_size=3),
+    PAIRS | st.just([b"\x02a\x01b\x02TAGS\x01c\x02"]),
+    st.sampled_from(["TAGS", "a", "", "ä"]),
+)
+def test_one_property_is_found_as_in_the_text_of_all(
+    several: list[list[bytes]], ending: list[bytes], name: str
+) -> None:
+    """Also where it comes twice, has no value, is a part of another, or no text.
+
+    And where all end alike, as a broker writes its own pairs behind each message's.
+    """
+    raws = [b"".join((*pieces, *ending)) for pieces in several]
     wire = b"".join(encode_record(Record(topic="t", properties=raw)) for raw in raws)
     for message, raw in zip(decode_messages(wire, QUEUE), raws, strict=True):
         assert message.raw_properties == raw
