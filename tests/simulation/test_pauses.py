@@ -19,7 +19,7 @@ from simulation.pauses import (
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
 CHANGES = 12
-SEEDS = range(1, 7) if os.environ.get("SIMULATION_SEEDS") else range(1, 3)
+SEEDS = range(1, 7) if os.environ.get("SIMULATION_SEEDS") else range(1, 2)
 OF_WORST = 5  # rests, of ninety in a run, that one move has
 
 
@@ -57,7 +57,7 @@ def test_a_group_that_works_off_a_backlog_finishes_first(
 def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
     """A group whose handlers cannot end in time goes on; what was under way comes twice.
 
-    But for the worst move of several runs, each rest is short: of six runs in a soak, of two here.
+    But for the worst move of all runs, each rest is short: of six runs in a soak, of one here.
     """
     pauses: list[float] = []
     for seed in SEEDS:
