@@ -18,9 +18,13 @@ def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
 
     Settings that are changed while the broker runs are written to `config_file`.
     """
+    from aerobee.broker.start.heap import keep_freed_memory
     from aerobee.broker.start.logs import configure_logs
+    from aerobee.broker.start.time_slices import ask_for_short_slices
 
     configure_logs(settings)
+    keep_freed_memory()
+    ask_for_short_slices()
     broker = Broker(settings, config_file)
     process.run(
         process.serve(
