@@ -129,7 +129,8 @@ def _show(found: Found) -> None:
 
 def _keep(home: Path, content: dict[str, object]) -> None:
     path, kept = keep(home / "results", content)
-    drawing = home / "growth.svg"
+    drawing = home / "growth" / "growth.svg"
+    drawing.parent.mkdir(exist_ok=True)
     drawing.write_text(draw(kept))
     print(f"kept in {path}\ndrawn in {drawing}")
 
