@@ -50,8 +50,10 @@ async def _kept(ctx: Context, header: SendBackRequest) -> Record:
     In RocketMQ such a message names a place in a file of its copies, and the broker sends back what
     has that place in the log: a message of whichever topic.
     """
-    data = await ctx.cold.lookups.record(header.offset, header.origin_topic)
+    position = header.offset
     try:
-        return decode_record(data)
-    except CorruptRecord as error:
-        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{error}") from error
+        return decode_record(await ctx.cold.lookups.record(position, header.origin_topic))
+    except (CorruptRecord, RequestError) as error:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}"
+        ) from error

@@ -109,8 +109,6 @@ def decode_pulled(
     if span is not None:
         if wrapped:
             records, unreadable = _unwrapped(records, span[0])
-        if queue.topic.startswith(LIGHT_QUEUE_PREFIX):
-            _take_light_offsets(records, queue.topic)
         _put_in_order(records, *span)
     following = None if whole else records[-1].queue_offset + 1
     if not unreadable:
@@ -202,6 +200,8 @@ def _put_in_order(records: list[ReceivedMessage], first: int, behind: int) -> No
     it, which is its own wherever nothing was filtered out. Raises CorruptRecord for more records
     than offsets.
     """
+    if records and records[0].queue.topic.startswith(LIGHT_QUEUE_PREFIX):
+        _take_light_offsets(records, records[0].queue.topic)
     if rises(records, first, behind):
         return
     left = len(records)

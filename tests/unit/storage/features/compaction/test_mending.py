@@ -259,7 +259,7 @@ def test_a_copy_of_which_the_new_topic_has_no_offset_is_left_to_the_start(
     young = tmp_path / "young"
     store = opened(small(young))
     for number in range(5):
-        send(store, "T", body=b"w%d" % number, properties=f"KEYS\x01{key(number)}\x02".encode())
+        send(store, "T", body=b"w%d" % number, properties=b"KEYS\x01young-%d\x02" % number)
     store.close()
     (tmp_path / "compaction").rename(young / "compaction")
     before = [path.read_bytes() for paths in files_of(young) for path in paths]
