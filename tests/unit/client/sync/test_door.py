@@ -28,7 +28,7 @@ def test_an_adapter_works_by_a_producers_connections(namesrv: str) -> None:
 
     with Producer(namesrv=namesrv) as producer:
         door = LoopDoor(producer)
-        assert door.wait(work(door)) == ("by-the-door", 1, None, False)
+        assert door.wait(work(door)) == ("by-the-door", 1, 0, False)
 
 
 def test_a_door_is_open_while_its_producer_is(namesrv: str) -> None:

@@ -1,6 +1,7 @@
 """The database has the last word on where a group is."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -208,6 +209,29 @@ async def test_a_deadlock_and_a_database_that_is_away_are_waited_for(
         with pytest.raises(ConnectionRefusedError, match="of a service"):
             await asyncio.wait_for(asyncio.shield(task), 20)
     assert len(bills(engine)) == 3
+
+
+async def test_a_database_that_is_away_before_anything_came_is_asked_again(
+    offsets: Offsets, engine: Engine, cluster: ClusterThread
+) -> None:
+    """Where a queue begins is asked when it is new, which ends nobody either."""
+    topic = f"early-{uuid.uuid4().hex}"  # without a message, also where this is tried again
+    cluster.create_topic(topic, 1)
+    conflict = Exception("could not serialize access")
+    conflict.sqlstate = "40001"  # type: ignore[attr-defined]
+    failures: list[Exception] = [DBAPIError("SELECT", {}, conflict), ConnectionRefusedError()]
+
+    class Away(sessionmaker[Session]):
+        def begin(self) -> Any:
+            if failures:
+                raise failures.pop()
+            return super().begin()
+
+    async with consuming(cluster, topic, offsets, Away(engine)) as task:
+        await until(lambda: not failures or task.done())
+        await send(cluster, topic, range(3))
+        await until(lambda: len(bills(engine)) == 3 or task.done())
+        assert not task.done()
 
 
 async def test_what_begins_no_transactions_is_refused(offsets: Offsets, engine: Engine) -> None:
