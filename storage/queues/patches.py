@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ENTRY_BYTES, file_name
 from aerobee.storage.queues.consume_queue import ConsumeQueue
@@ -45,6 +46,19 @@ class Patches:
                 base += file_entries
             queue.min_offset = min(queue.min_offset, lowest)
         self._entries.clear()
+
+    def end(self, queue: ConsumeQueue, offset: int) -> None:
+        """Cut a queue off, to go on there: its file has the entry before it, or it counts as lost.
+
+        What was collected for offsets behind would be written over what comes there now.
+        """
+        if offset >= queue.max_offset:
+            return
+        self.write()
+        if queue.min_offset < offset and queue.entry(offset - 1)[1] <= 0:
+            self.put(queue, offset - 1, Entry(0, BLANK_SIZE, 0))
+            self.write()
+        queue.truncate(offset)
 
     def _write_file(
         self, path: Path, base: int, offsets: list[int], entries: dict[int, Entry]

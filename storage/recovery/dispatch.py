@@ -294,7 +294,7 @@ class RecordDispatcher:
         elif _begins(queue, first.queue_offset):
             self._put_first(queue, first)
         else:
-            queue.truncate(first.queue_offset)
+            self._patches.end(queue, first.queue_offset)
             self._put_behind_gap(queue, first)
 
     def _is_believed(self, queue: ConsumeQueue, first: Scanned, following: Scanned | None) -> bool:

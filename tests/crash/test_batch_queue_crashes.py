@@ -133,7 +133,20 @@ def begun(root: Path) -> tuple[StoreSettings, ForgetfulFiles]:
 @pytest.mark.parametrize("_", range(2 * ROUNDS))
 def test_a_machine_crash_loses_no_batch_that_was_synced(tmp_path: Path, _: int) -> None:
     """Lives on a disk that forgets and tears what was not synced, at times without our files."""
-    chance = drawn()
+    live(tmp_path, drawn())
+
+
+@pytest.mark.parametrize("seed", [1_060, 399_072])
+def test_a_queue_that_is_cut_within_what_is_written_again(tmp_path: Path, seed: int) -> None:
+    """A batch stands behind one whose entries are lost, and before where the queue seems to end.
+
+    The start could not write where it went on, or gave out a batch twice.
+    """
+    live(tmp_path, random.Random(seed))
+
+
+def live(tmp_path: Path, chance: random.Random) -> None:
+    """Three lives, each ended by a loss of power."""
     settings, files = begun(tmp_path)
     batches = Batches(chance)
     for life in range(3):
