@@ -171,8 +171,9 @@ async def test_relays_share_rows_and_follow_who_died(
 
 def test_a_relay_of_what_begins_no_transactions_is_refused(outbox: Outbox, engine: Engine) -> None:
     """When it is made, not when it looks for the first time."""
+    producer = OutboxProducer(namesrv="127.0.0.1:1")
     with pytest.raises(InvalidUse, match="no engine and no maker of sessions"):
-        OutboxRelay(outbox, Session(engine), OutboxProducer())  # type: ignore[arg-type]
+        OutboxRelay(outbox, Session(engine), producer)  # type: ignore[arg-type]
 
 
 def test_a_clock_that_jumped_back_holds_no_rows(outbox: Outbox, engine: Engine) -> None:
