@@ -130,6 +130,10 @@ class Channel(Connection):
             self._large = LargeReads(self)
             self._read_by(self._large)
 
+    def note_read(self) -> None:
+        """Note that the broker has sent something."""
+        self.heard = True
+
     def read_small(self) -> None:
         """Have reads come as bytes again."""
         if self.transport.is_reading():

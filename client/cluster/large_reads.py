@@ -53,7 +53,7 @@ class LargeReads(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Have served what was read, behind what was held; hold what is left of it."""
         channel = self._channel
-        channel.heard = True
+        channel.note_read()
         self._end += nbytes
         try:
             self._serve(channel, nbytes)
@@ -112,7 +112,7 @@ class LargeReads(asyncio.BufferedProtocol):
             channel.budget.release_partial(channel)
             return
         if at != self._begin or not self._wanted:
-            channel.reading.frame_since_s = asyncio.get_running_loop().time()
+            channel.reading.note_begun()
             channel.budget.release_partial(channel)
         self._begin, self._wanted = at, wanted
         channel.budget.hold_partial(channel, self._end - at)

@@ -236,7 +236,13 @@ class RouteCache:
     async def _assume(self, topic: str, create_topic_key: str, queues: int) -> TopicRoute:
         data = await self._ask(create_topic_key)
         if data is None:
-            raise await self._missing(topic)
+            missing = await self._missing(topic)
+            if missing.no_broker:
+                raise missing
+            if (found := await self.refresh(topic)) is not None:  # one has registered meanwhile
+                return found
+            if (data := await self._ask(create_topic_key)) is None:
+                raise missing
         route = parse_route(topic, data, queues_max=queues)
         known = self.routes.get(topic)
         if known is not None:  # somebody's refresh found the real one meanwhile

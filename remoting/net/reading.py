@@ -62,13 +62,17 @@ class ReadingSide:
         """Do as was said of what is left of a read; raises ProtocolError for what is no frame."""
         if what is Rest.BEGUN:
             self.frame.keep(rest)
-            self.frame_since_s = _now_s()
+            self.note_begun()
             self._connection.budget.hold_partial(self._connection, len(rest))
             return
         self.backlog = rest
         self.stop(_STOP_BACKLOG)
         if what is Rest.LATER:
             asyncio.get_running_loop().call_soon(self.go_on)
+
+    def note_begun(self) -> None:
+        """Note that a frame has begun of which the rest is to come."""
+        self.frame_since_s = _now_s()
 
     def go_on(self) -> None:
         """Have the backlog served, unless the peer does not take its replies."""

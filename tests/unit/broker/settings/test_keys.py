@@ -71,9 +71,10 @@ def test_what_is_printed_can_be_loaded() -> None:
 
 
 def test_defaults_of_the_store_are_the_stores_own() -> None:
-    """Both sides mean the same by a default."""
+    """Both sides mean the same by a default; the store reads as many as a full reply may have."""
     settings = BrokerSettings(broker_ip1="127.0.0.1")
-    assert settings.store == StoreSettings(root=settings.store_path_root_dir)
+    root, count = settings.store_path_root_dir, settings.full_reply_count_max
+    assert settings.store == StoreSettings(root=root, transfer_count_memory=count)
     assert settings.delay_levels_ms == DELAY_LEVELS_MS
 
 

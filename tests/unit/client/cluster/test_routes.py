@@ -180,6 +180,21 @@ async def test_an_assumed_route_becomes_the_real_one(
     assert len(real.write_queues) == 2
 
 
+async def test_a_broker_that_registers_between_two_questions_is_found(
+    cluster: FakeCluster, routes: RouteCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither topic nor creator was known when they were asked for, and then there is a broker."""
+    known, asked = cluster.route, list[str]()
+
+    def route(topic: str) -> TopicRouteData | None:
+        asked.append(topic)
+        return known(topic) if len(asked) > 2 else None
+
+    monkeypatch.setattr(cluster, "route", route)
+    assert (await routes.for_sending("new", "TBW102", 4)).assumed
+    assert asked == ["new", "TBW102", "new", "TBW102"]
+
+
 def data(perm: int, *, order: str | None = None, master: bool = True) -> TopicRouteData:
     """Build a nameserver's reply: one broker, 3 queues to read and 2 to write."""
     return TopicRouteData(

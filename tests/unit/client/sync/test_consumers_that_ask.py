@@ -5,6 +5,7 @@ import threading
 import pytest
 from support.programs import run_program
 
+from aerobee.client.settings import PullSettings
 from aerobee.client.sync import (
     ConsumeFrom,
     InvalidUse,
@@ -43,7 +44,12 @@ def committed(namesrv: str, group: str, queue: MessageQueue) -> int | None:
 def test_polls_and_iteration(namesrv: str) -> None:
     """All messages in order; what was asked beyond is committed on a clean exit, not more."""
     queue = fill(namesrv, "polled", 100)
-    consumer = made(namesrv, "polls")
+    consumer = LitePullConsumer(
+        "polls",
+        namesrv=namesrv,
+        settings=LitePullSettings(pull=PullSettings(batch_messages=32)),  # a poll has these
+        consume_from=ConsumeFrom.FIRST,
+    )
     consumer.subscribe("polled")
     with consumer:
         bodies = [message.body for message in consumer.poll(20_000)]

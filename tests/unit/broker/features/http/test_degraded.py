@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -23,7 +24,9 @@ def damage(root: Path) -> tuple[int, int]:
     data[begin + 500] ^= 1
     log_file.write_bytes(data)
     for path in root.iterdir():
-        if path.name.startswith("aerobee.") or path.name == "checkpoint":
+        if path.is_dir() and path.name.startswith("aerobee."):
+            shutil.rmtree(path)
+        elif path.name.startswith("aerobee.") or path.name == "checkpoint":
             path.unlink()
     (root / "abort").write_text("4711")
     return begin, end
