@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from aerobee.client.errors import several, wrong_argument
 from aerobee.client.message import Message, MessageQueue, SendResult
@@ -13,6 +13,9 @@ from aerobee.client.received import ReceivedMessage
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+H = TypeVar("H")
+
+_everywhere: Final[dict[type, object]] = {}
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class SendContext:
     error: BaseException | None = None
     half: bool = False
     kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
+    client_id: str = ""
 
     def begin(self, hooks: Sequence["SendHook"]) -> None:
         """Call hooks before the attempt; where one raises, those called before it hear of that."""
@@ -90,6 +94,7 @@ class EndTransactionContext:
     transaction_id: str | None
     state: str
     from_check: bool = False
+    client_id: str = ""
 
     def tell(self, hooks: Iterable[object]) -> None:
         """Call those of a producer's hooks that want to know of the fate of half messages."""
@@ -139,6 +144,7 @@ class ConsumeContext:
     `polled` says that a program has polled the messages: there is no call, they count as done.
     Before the call only the first three are set. `outcome` is then SUCCESS, FAILED (it said later),
     EXCEPTION (it raised `error`) or TIME_OUT (it succeeded, after more than the consume time-out).
+    `broadcasts` says that every member of the group gets the message.
     """
 
     group: str
@@ -148,6 +154,8 @@ class ConsumeContext:
     error: BaseException | None = None
     polled: bool = False
     kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
+    client_id: str = ""
+    broadcasts: bool = False
 
 
 class ConsumeHook:
@@ -160,6 +168,40 @@ class ConsumeHook:
         """Look at what is about to be handled."""
 
     def after(self, context: ConsumeContext) -> None:
+        """Look at how it went."""
+
+
+@dataclass(slots=True)
+class SettleContext:
+    """What a consumer tells a broker of what it got, as hooks see it.
+
+    `operation` is "nack" (`messages` are given back) or "commit" (the program stores the offset of
+    `queue`, and `messages` is empty). `succeeded` says whether the broker has taken it, and `error`
+    what was raised where it has not.
+    """
+
+    operation: str
+    group: str
+    queue: MessageQueue
+    messages: list[ReceivedMessage]
+    succeeded: bool = False
+    error: BaseException | None = None
+    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `settling` to `settled`
+    client_id: str = ""
+    broadcasts: bool = False
+
+
+class SettleHook:
+    """Called around what settles messages; derive and override. What it raises is logged.
+
+    One that is among a consumer's hooks is found there. Offsets that are stored by the way, every
+    few seconds and for all queues, are none of these calls.
+    """
+
+    def settling(self, context: SettleContext) -> None:
+        """Look at what is about to be told."""
+
+    def settled(self, context: SettleContext) -> None:
         """Look at how it went."""
 
 
@@ -192,6 +234,9 @@ class Hooks:
 
     consume: list[ConsumeHook] = field(default_factory=list)
     filter: list[FilterHook] = field(default_factory=list)
+    settle: list[SettleHook] = field(default_factory=list)
+    client_id: Callable[[], str] = str  # of the client, which may have to look it up at its start
+    broadcasts: bool = False
 
     @classmethod
     def of(cls, hooks: Iterable[ConsumeHook | FilterHook]) -> Self:
@@ -203,7 +248,14 @@ class Hooks:
         return cls(
             [hook for hook in each if isinstance(hook, ConsumeHook)],
             [hook for hook in each if isinstance(hook, FilterHook)],
+            [hook for hook in each if isinstance(hook, SettleHook)],
         )
+
+    def begin(self, client_id: Callable[[], str], *, broadcasts: bool) -> None:
+        """Say whose they are, when the consumer starts; those for every client join them."""
+        self.client_id, self.broadcasts = client_id, broadcasts
+        self.consume = with_everywhere(self.consume, ConsumeHook)
+        self.settle = with_everywhere(self.settle, SettleHook)
 
     def select(
         self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]
@@ -219,12 +271,53 @@ class Hooks:
         """Call the hooks around messages that their consumer gave to its user."""
         if not self.consume or not messages:
             return
-        context = ConsumeContext(group, queue, messages, polled=True)
+        context = self.consuming(group, queue, messages)
+        context.polled = True
         for hook in self.consume:
             _guarded(hook.before, context)
         context.outcome = "SUCCESS"
         for hook in self.consume:
             _guarded(hook.after, context)
+
+    def consuming(
+        self, group: str, queue: MessageQueue, messages: list[ReceivedMessage]
+    ) -> ConsumeContext:
+        """Return what hooks are told of messages."""
+        return ConsumeContext(
+            group, queue, messages, client_id=self.client_id(), broadcasts=self.broadcasts
+        )
+
+    async def settled(
+        self,
+        operation: str,
+        group: str,
+        queue: MessageQueue,
+        messages: list[ReceivedMessage],
+        told: Awaitable[T],
+        failed: Callable[[T], bool] = lambda _: False,
+    ) -> T:
+        """Await what settles messages between the hooks, and return its answer.
+
+        `failed` tells by the answer whether the broker has not taken it.
+        """
+        if not self.settle:
+            return await told
+        context = SettleContext(
+            operation, group, queue, messages,
+            client_id=self.client_id(), broadcasts=self.broadcasts,
+        )  # fmt: skip
+        for hook in self.settle:
+            _guarded(hook.settling, context)
+        try:
+            answer = await told
+            context.succeeded = not failed(answer)
+            return answer
+        except BaseException as error:
+            context.error = error
+            raise
+        finally:
+            for hook in self.settle:
+                _guarded(hook.settled, context)
 
     async def around(
         self,
@@ -262,3 +355,25 @@ def _guarded(call: Callable[[T], None], context: T) -> None:
         call(context)
     except Exception:
         log.exception("hook failed hook=%s", call)
+
+
+def watch_everywhere(hook: object, kind: type) -> None:
+    """Have every client that starts from now on call a hook, unless it has one of `kind` itself."""
+    _everywhere[kind] = hook
+
+
+def watch_no_more(kind: type) -> None:
+    """Have clients that start from now on go without the hook of a kind."""
+    _everywhere.pop(kind, None)
+
+
+def with_everywhere(own: Sequence[H], called: type[H]) -> list[H]:
+    """Return a client's own hooks, and behind them those for every client that are `called`."""
+    return [
+        *own,
+        *(
+            hook
+            for kind, hook in _everywhere.items()
+            if isinstance(hook, called) and not any(isinstance(each, kind) for each in own)
+        ),
+    ]

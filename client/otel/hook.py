@@ -4,6 +4,7 @@ The conventions are still in development; spans follow those of semantic convent
 """
 
 import logging
+from collections.abc import Sequence
 from contextvars import Token
 from time import monotonic
 from typing import Any, Final
@@ -13,18 +14,29 @@ from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from aerobee.client.hooks import ConsumeContext, ConsumeHook, SendContext, SendHook
+from aerobee.client.hooks import (
+    ConsumeContext,
+    ConsumeHook,
+    EndTransactionContext,
+    EndTransactionHook,
+    SendContext,
+    SendHook,
+    SettleContext,
+    SettleHook,
+)
 from aerobee.client.otel import attributes as names
 from aerobee.client.otel import messages as said
 from aerobee.client.otel.measures import Measures
+from aerobee.client.received import ReceivedMessage
 
 log = logging.getLogger(__name__)
 
 SCOPE: Final = "aerobee.client"
+_DECISIONS: Final = {"COMMIT_MESSAGE": "commit", "ROLLBACK_MESSAGE": "rollback"}
 _GOOD: Final = ("SUCCESS", "TIME_OUT")  # a handler that took too long has succeeded
 
 
-class OpenTelemetryHook(SendHook, ConsumeHook):
+class OpenTelemetryHook(SendHook, ConsumeHook, EndTransactionHook, SettleHook):
     """Makes spans and metrics, and lets the context travel with messages.
 
         telemetry = OpenTelemetryHook()
@@ -34,9 +46,11 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
     One may serve any number of clients. Each attempt of a send is a span, `send TOPIC`; of a batch
     with a `create` span for each message. A handler runs within `process TOPIC`, which continues
     the sender's trace where it is about one message, and links to it in any case; what a program
-    polls is `receive TOPIC`. The context is among the properties `traceparent`, `tracestate` and
-    `baggage`; one that the user has set stays, and is linked to. Without `tracer_provider` and
-    `meter_provider` the global ones are used. Errors of OpenTelemetry itself are logged alone.
+    polls is `receive TOPIC`. What settles messages is `nack TOPIC` where they are given back,
+    `commit TOPIC` where the program stores an offset, and `commit` or `rollback` for a transaction.
+    The context is among the properties `traceparent`, `tracestate` and `baggage`; one that the user
+    has set stays, and is linked to. Without `tracer_provider` and `meter_provider` the global ones
+    are used. Errors of OpenTelemetry itself are logged alone.
     """
 
     def __init__(
@@ -44,6 +58,14 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
     ) -> None:
+        self._use(tracer_provider, meter_provider)
+
+    def _use(
+        self,
+        tracer_provider: trace.TracerProvider | None,
+        meter_provider: metrics.MeterProvider | None,
+    ) -> None:
+        self._spell = names.spelling()
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._measures = Measures(metrics.get_meter(SCOPE, meter_provider=meter_provider))
 
@@ -67,16 +89,40 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         except Exception:
             log.exception("telemetry failed topic=%s", context.queue.topic)
 
+    def ended(self, context: EndTransactionContext) -> None:
+        """Make a span of what was told of a half message; it is over at once: nobody answers."""
+        try:
+            self._ended(context)
+        except Exception:
+            log.exception("telemetry failed topic=%s", context.message.topic)
+
+    def settling(self, context: SettleContext) -> None:
+        """Begin a span of what settles messages."""
+        try:
+            self._settling(context)
+        except Exception:
+            log.exception("telemetry failed topic=%s", context.queue.topic)
+
+    def settled(self, context: SettleContext) -> None:
+        """End it, with how it went."""
+        try:
+            self._settled(context)
+        except Exception:
+            log.exception("telemetry failed topic=%s", context.queue.topic)
+
     def _sending(self, context: SendContext) -> None:
         own = [said.own_message(message) for message in context.messages]
         attributes = said.queue_attributes("send", "send", context.queue)
         attributes |= said.address_attributes(context.broker_address)
+        attributes |= said.client_attributes(context.client_id)
         attributes |= said.sent_attributes(own, half=context.half)
         name, users = f"send {context.queue.topic}", [said.users_link(message) for message in own]
         links = [link for link in users if link is not None]
         if len(own) == 1:
             kind = SpanKind.CLIENT if links else SpanKind.PRODUCER
-            span = self._tracer.start_span(name, kind=kind, attributes=attributes, links=links)
+            span = self._tracer.start_span(
+                name, kind=kind, attributes=self._spell(attributes), links=links
+            )
             if not links:
                 context.messages[0] = said.carry(own[0], trace.set_span_in_context(span))
         else:
@@ -87,17 +133,18 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
                 links.append(trace.Link(carried.get_span_context()))
                 context.messages[at] = said.carry(message, trace.set_span_in_context(carried))
             span = self._tracer.start_span(
-                name, kind=SpanKind.CLIENT, attributes=attributes, links=links
+                name, kind=SpanKind.CLIENT, attributes=self._spell(attributes), links=links
             )
         context.kept[self] = span, attributes, monotonic()
 
     def _created(self, context: SendContext, message: Any) -> Span:
         """Return a span that says that one message of a batch was made; it is over at once."""
         attributes = said.queue_attributes("create", "create", context.queue)
+        attributes |= said.client_attributes(context.client_id)
         span = self._tracer.start_span(
             f"create {context.queue.topic}",
             kind=SpanKind.PRODUCER,
-            attributes=attributes | said.sent_attributes([message]),
+            attributes=self._spell(attributes | said.sent_attributes([message])),
         )
         span.end()
         return span
@@ -120,19 +167,18 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         operation = "receive" if polled else "process"
         attributes = said.queue_attributes(operation, operation, context.queue)
         attributes[names.DESTINATION] = topic = context.messages[0].topic
-        attributes[names.CONSUMER_GROUP] = context.group
+        attributes |= said.consumer_attributes(context)
         attributes |= said.received_attributes(context.messages)
         senders = [said.sender_context(message) for message in context.messages]
         links = [trace.Link(each) for each in senders if each is not None]
         parent: Context | None = None  # of what is polled: the program's own
-        if not polled:  # a worker's own context is that of whoever has started the consumer
-            one = len(senders) == 1 and senders[0] is not None
-            parent = said.received_context(context.messages[0]) if one else Context()
+        if not polled:
+            parent = _parent(context.messages, senders)
         span = self._tracer.start_span(
             f"{operation} {topic}",
             context=parent,
             kind=SpanKind.CLIENT if polled else SpanKind.CONSUMER,
-            attributes=attributes,
+            attributes=self._spell(attributes),
             links=links,
         )
         token: Token[Context] | None = None
@@ -153,6 +199,63 @@ class OpenTelemetryHook(SendHook, ConsumeHook):
         _end(span, context.error, error)
         count, duration_s = len(context.messages), monotonic() - began_s
         self._measures.consumed(attributes, count, duration_s, error)
+
+    def _ended(self, context: EndTransactionContext) -> None:
+        if (operation := _DECISIONS.get(context.state)) is None:
+            return  # nothing is settled: the broker asks again
+        message = said.own_message(context.message)
+        attributes = said.topic_attributes(operation, "settle", message.topic)
+        attributes |= said.address_attributes(context.broker_address)
+        attributes |= said.client_attributes(context.client_id)
+        attributes |= said.sent_attributes([message], half=True)
+        attributes[names.MESSAGE_ID] = context.message_id
+        link = said.users_link(context.message)
+        self._tracer.start_span(
+            f"{operation} {message.topic}",
+            kind=SpanKind.CLIENT,
+            attributes=self._spell(attributes),
+            links=[] if link is None else [link],
+        ).end()
+
+    def _settling(self, context: SettleContext) -> None:
+        operation, messages = context.operation, context.messages
+        topic = messages[0].topic if messages else context.queue.topic
+        attributes = said.queue_attributes(operation, "settle", context.queue)
+        attributes[names.DESTINATION] = topic
+        attributes |= said.consumer_attributes(context)
+        if messages:
+            attributes |= said.received_attributes(messages)
+        senders = [said.sender_context(message) for message in messages]
+        span = self._tracer.start_span(
+            f"{operation} {topic}",
+            context=_parent(context.messages, senders) if messages else None,
+            kind=SpanKind.CLIENT,
+            attributes=self._spell(attributes),
+            links=[trace.Link(each) for each in senders if each is not None],
+        )
+        context.kept[self] = span, attributes, monotonic()
+
+    def _settled(self, context: SettleContext) -> None:
+        kept = context.kept.get(self)
+        if kept is None:
+            return
+        span, attributes, began_s = kept
+        error = _error_type(context.error)
+        if error is None and not context.succeeded:
+            error = "failed"
+        _end(span, context.error, error)
+        self._measures.settled(attributes, monotonic() - began_s, error)
+
+
+def _parent(
+    messages: list[ReceivedMessage], senders: Sequence[trace.SpanContext | None]
+) -> Context:
+    """Return what one message came with, of several nothing.
+
+    Not the context of a worker, which is that of whoever has started the consumer.
+    """
+    one = len(senders) == 1 and senders[0] is not None
+    return said.received_context(messages[0]) if one else Context()
 
 
 def _error_type(error: BaseException | None) -> str | None:

@@ -58,6 +58,10 @@ class Measures:
             self._operations.record(duration_s, labels)
         self._consumed.add(count, labels)
 
+    def settled(self, span: dict[str, Any], duration_s: float, error: str | None) -> None:
+        """Record what settled messages."""
+        self._operations.record(duration_s, _labels(span, error))
+
 
 def _labels(span: dict[str, Any], error: str | None) -> dict[str, Any]:
     labels: dict[str, Any] = {name: span[name] for name in _KEPT if name in span}

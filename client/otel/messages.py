@@ -1,21 +1,24 @@
 """What spans say of messages, and the context that travels among a message's properties."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 
 from aerobee.client.errors import InvalidMessage
+from aerobee.client.hooks import ConsumeContext, SettleContext
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.otel import attributes as names
+from aerobee.client.otel.attributes import Attributes
 from aerobee.client.received import ReceivedMessage
+from aerobee.remoting.clocks import wall_clock_ms
+from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.message.properties import Property
-
-Attributes = dict[str, Any]
 
 _TIMED: Final = (Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC)
 BAGGAGE: Final = "baggage"  # a word that programs may use for something else
+_DIGITS_MAX: Final = 15  # of a number that is believed: with 1000 times it a 64-bit one
 _ID_CHARS: Final = 32  # of the id that a message gets later
 
 
@@ -88,15 +91,35 @@ def address_attributes(address: str) -> Attributes:
     return said
 
 
-def queue_attributes(operation: str, kind: str, queue: MessageQueue) -> Attributes:
-    """Say what is done to a queue of a topic."""
+def topic_attributes(operation: str, kind: str, topic: str) -> Attributes:
+    """Say what is done to a topic."""
     return {
         names.SYSTEM: "rocketmq",
         names.OPERATION_NAME: operation,
         names.OPERATION_TYPE: kind,
-        names.DESTINATION: queue.topic,
-        names.PARTITION: str(queue.queue_id),
+        names.DESTINATION: topic,
         names.NAMESPACE: "",
+    }
+
+
+def queue_attributes(operation: str, kind: str, queue: MessageQueue) -> Attributes:
+    """Say what is done to a queue of a topic."""
+    said = topic_attributes(operation, kind, queue.topic)
+    said[names.PARTITION] = str(queue.queue_id)
+    return said
+
+
+def client_attributes(client_id: str) -> Attributes:
+    """Say which client it is, as brokers know it."""
+    return {names.CLIENT_ID: client_id} if client_id else {}
+
+
+def consumer_attributes(context: ConsumeContext | SettleContext) -> Attributes:
+    """Say whose messages they are, and whether every member of the group gets them."""
+    return {
+        names.CONSUMER_GROUP: context.group,
+        names.CONSUMPTION_MODEL: "broadcasting" if context.broadcasts else "clustering",
+        **client_attributes(context.client_id),
     }
 
 
@@ -109,9 +132,12 @@ def sent_attributes(messages: Sequence[Message], *, half: bool = False) -> Attri
     keys = message.keys.split() if isinstance(message.keys, str) else list(message.keys)
     said = _message_attributes(message.tags, keys, properties)
     said[names.BODY_SIZE] = len(message.body)
-    said[names.MESSAGE_TYPE] = _type(properties, half=half, delayed=bool(message.delay_level))
     if message.delay_level:
         said[names.DELAY_LEVEL] = message.delay_level
+    if names.DELIVERY_TIMESTAMP not in said and (wait_ms := _wait_ms(properties)) is not None:
+        said[names.DELIVERY_TIMESTAMP] = wall_clock_ms() + wait_ms
+    delayed = bool(message.delay_level)
+    said[names.MESSAGE_TYPE] = _type(properties, transaction=half, delayed=delayed)
     return said
 
 
@@ -123,6 +149,8 @@ def received_attributes(messages: Sequence[ReceivedMessage]) -> Attributes:
     said = _message_attributes(message.tags, message.keys, message.properties)
     said[names.BODY_SIZE] = len(message.body)
     said[names.MESSAGE_ID] = message.message_id
+    transaction = bool(message.sys_flag & SysFlag.TRANSACTION_ROLLBACK)  # the mask of all states
+    said[names.MESSAGE_TYPE] = _type(message.properties, transaction=transaction)
     return said
 
 
@@ -136,14 +164,29 @@ def _message_attributes(
         said[names.MESSAGE_KEYS] = tuple(keys)
     if group := properties.get(Property.SHARDING_KEY):
         said[names.MESSAGE_GROUP] = group
-    due = properties.get(Property.TIMER_DELIVER_MS, "")
-    if due.isascii() and due.isdecimal() and len(due) <= 18:  # as a 64-bit number has
-        said[names.DELIVERY_TIMESTAMP] = int(due)
+    if (level := _number(properties, Property.DELAY)) is not None:
+        said[names.DELAY_LEVEL] = level
+    if (due := _number(properties, Property.TIMER_DELIVER_MS)) is not None:
+        said[names.DELIVERY_TIMESTAMP] = due
     return said
 
 
-def _type(properties: dict[str, str], *, half: bool, delayed: bool) -> str:
-    if half:
+def _wait_ms(properties: dict[str, str]) -> int | None:
+    if (wait_ms := _number(properties, Property.TIMER_DELAY_MS)) is not None:
+        return wait_ms
+    wait_s = _number(properties, Property.TIMER_DELAY_SEC)
+    return None if wait_s is None else wait_s * 1000
+
+
+def _number(properties: dict[str, str], name: str) -> int | None:
+    digits = properties.get(name, "")
+    if digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX:
+        return int(digits)
+    return None
+
+
+def _type(properties: dict[str, str], *, transaction: bool, delayed: bool = False) -> str:
+    if transaction:
         return "transaction"
     if delayed or Property.DELAY in properties or any(name in properties for name in _TIMED):
         return "delay"

@@ -98,6 +98,7 @@ class PullConsumer(Lifetime):
         self._check_not_started()
         group = self.group if self._topics else None
         instance = self._instance = borrow_instance(self._namesrv, self._client, group)
+        self._hooks.begin(lambda: instance.client_id, broadcasts=False)
         self._tasks = Tasks()
         timeout_ms = self._client.offset_timeout_ms
         # as pulls do: others may own the queues, and looking at them takes nothing
@@ -213,7 +214,8 @@ class PullConsumer(Lifetime):
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the offset of the next message to consume; raises Unavailable, BrokerRefused."""
         offset = whole_number("offset", offset, 0, OFFSET_MAX)
-        await self._offsets(queue).commit(queue, offset)
+        told = self._offsets(queue).commit(queue, offset)
+        await self._hooks.settled("commit", self.group, queue, [], told)
 
     async def oldest_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the oldest message that the broker has."""

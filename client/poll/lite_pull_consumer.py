@@ -170,6 +170,7 @@ class LitePullConsumer(PollingMember):
         else:
             whole_number("timeout_ms", timeout_ms)
         instance = self._borrow_instance()
+        self._hooks.begin(lambda: instance.client_id, broadcasts=self._broadcasts)
         if self._client.enable_trace:
             from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
 

@@ -178,7 +178,13 @@ class LiteQueues:
         return {queue: self.fetched.committable(each) for queue, each in queues.items()}
 
     async def _store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        await asyncio.gather(*(self.offsets.commit(*each) for each in offsets.items()))
+        group, hooks = self._member.group, self._terms.hooks
+        await asyncio.gather(
+            *(
+                hooks.settled("commit", group, queue, [], self.offsets.commit(queue, offset))
+                for queue, offset in offsets.items()
+            )
+        )
 
     def _lost(self) -> dict[MessageQueue, ProcessQueue]:
         """The lost queues whose batch the user still works on."""

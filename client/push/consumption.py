@@ -78,6 +78,10 @@ class Consumption:
             if member.broadcasting
             else SendBack(member, settings, ordered=terms.ordered)
         )
+        if terms.hooks.settle and not member.broadcasting:
+            from aerobee.client.push.watched import WatchedFailures  # it costs who wants it
+
+            failures = WatchedFailures(failures, member.group, terms.hooks)
         self._unreadable = Unreadable(failures, settings.redeliver_delay_ms)
         self._pool = self._make_pool(failures)
         if self.lock_keeper is not None:

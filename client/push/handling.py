@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from aerobee.client.handlers import Handler, Later, failure, means_nothing
-from aerobee.client.hooks import ConsumeContext, Hooks
+from aerobee.client.hooks import Hooks
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.process_queue import ProcessQueue
 from aerobee.client.pulls.statistics import TopicCounters
@@ -288,7 +288,7 @@ class Handling(Workers[W]):
     async def _call_hooked(self, hooks: Hooks, handler: Handler, running: Running) -> object:
         messages = running.messages
         return await hooks.around(
-            ConsumeContext(self._group, messages[0].queue, messages),
+            hooks.consuming(self._group, messages[0].queue, messages),
             handler.call(running.given),
             lambda answer: failure(answer) is not None,
             self._consume_timeout_ms,

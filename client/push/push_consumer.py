@@ -229,6 +229,7 @@ class PushConsumer(GroupMember):
             retries = retry_topic(self.group)
             self._subscriptions.setdefault(retries, Subscription(retries))
         instance = self._borrow_instance()
+        self._terms.hooks.begin(lambda: instance.client_id, broadcasts=self._broadcasts)
         if self._client.enable_trace:
             from aerobee.client.sending.tracing import trace_consumer  # it costs who wants it
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from aerobee.client.cluster.address_server import parse_namesrv
 from aerobee.client.cluster.outages import Outages
-from aerobee.client.hooks import RecallContext, SendContext, SendHook
+from aerobee.client.hooks import RecallContext, SendContext, SendHook, with_everywhere
 from aerobee.client.instance.client_instance import ClientInstance
 from aerobee.client.instance.instances import borrow_instance, return_instance
 from aerobee.client.message import (
@@ -61,6 +61,8 @@ class Producer(SoonProducer):
     program's, the others the cluster's.
     """
 
+    _watched_everywhere = True  # by the hooks of every client
+
     def __init__(
         self,
         group: str = DEFAULT_GROUP,
@@ -94,6 +96,8 @@ class Producer(SoonProducer):
         """Get ready; connections are made when they are needed. Raises InvalidUse when started."""
         self._check_not_started()
         instance = self._instance = borrow_instance(self._namesrv, self._client)
+        if self._watched_everywhere:
+            self._hooks = tuple(with_everywhere(self._hooks, SendHook))
         self._outages = instance.routes.outages
         async with self._or_close() as go_on:
             await instance.identify()
@@ -361,6 +365,10 @@ class Producer(SoonProducer):
             if tries_max > 1 and (route := self._known_route(outgoing.topic)) is not None:
                 queues = route.write_queues  # a broker may be elsewhere by now
 
+    def _client_id(self) -> str:
+        """Return the name that brokers know the client by; a send may outlast it."""
+        return "" if self._instance is None else self._instance.client_id
+
     def _watched(
         self,
         messages: list[Message],
@@ -372,7 +380,10 @@ class Producer(SoonProducer):
     ) -> tuple[SendContext, Outgoing]:
         """Call the hooks before an attempt; return what is ready then: they may change messages."""
         half = bool(outgoing.sys_flag & SysFlag.TRANSACTION_PREPARED)
-        context = SendContext(self.group, messages, queue, address, oneway, half=half)
+        context = SendContext(
+            self.group, messages, queue, address, oneway, half=half,
+            client_id=self._client_id(),
+        )  # fmt: skip
         context.begin(self._hooks)
         try:
             return context, self._packer.pack_again(messages, outgoing)

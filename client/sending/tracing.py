@@ -19,6 +19,12 @@ CLOUD: Final = "CLOUD"
 _numbers: Final = itertools.count(1)
 
 
+class _TraceProducer(Producer):
+    """Sends traces; what watches every client leaves them alone."""
+
+    _watched_everywhere = False
+
+
 def trace_consumer(
     hooks: Hooks, group: str, namesrv: tuple[str, ...], client: ClientSettings
 ) -> TraceHook:
@@ -39,7 +45,7 @@ def trace_hook(
     topic = client.trace_topic or TRACE_TOPIC
     cloud = client.access_channel == CLOUD
     dispatcher = TraceDispatcher(
-        lambda: Producer(name, namesrv=namesrv, settings=settings, client=own),
+        lambda: _TraceProducer(name, namesrv=namesrv, settings=settings, client=own),
         "" if cloud else topic,
         client.trace_batch_messages,
     )

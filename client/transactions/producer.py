@@ -277,6 +277,7 @@ class TransactionProducer(Producer):
             header.transaction_id,
             HOOK_STATES[header.commit_or_rollback],
             header.from_transaction_check,
+            self._client_id(),
         ).tell(self._hooks)
 
 
