@@ -21,7 +21,8 @@ class Service:
         self.tracers = TracerProvider(resource=Resource({"service.name": name}))
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.reader = InMemoryMetricReader()
-        self.hook = OpenTelemetryHook(self.tracers, MeterProvider([self.reader]))
+        self.meters = MeterProvider([self.reader])
+        self.hook = OpenTelemetryHook(self.tracers, self.meters)
         self.tracer = self.tracers.get_tracer("test")
 
     def spans(self, name: str) -> list[ReadableSpan]:
