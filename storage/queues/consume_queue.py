@@ -104,6 +104,9 @@ class ConsumeQueue(WrittenQueue):
         if known_offset <= first:  # nothing is known: the last files, as Java looks at three
             begin = spans[max(0, len(spans) - 3)].begin // ENTRY_BYTES
         end, tail = find_end(self._files, spans, begin, self.born_at, batched=self.batched)
+        while known_offset <= first < end == begin:  # they have none: the end is before them
+            begin -= self._file_entries
+            end, tail = find_end(self._files, spans, begin, self.born_at, batched=self.batched)
         self._end_at(end)
         self.min_offset, self.flushed_offset = first, end
         self.base, self.buffer = end - len(tail) // ENTRY_BYTES, bytearray(tail)

@@ -4,7 +4,7 @@ The queue was cut when the log was, yet a disk that loses power again may bring 
 back. By then the log has other messages where those entries lead to.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from aerobee.remoting.message.layout import BLANK_SIZE
 from aerobee.storage.log.damage import DamageTable
@@ -47,11 +47,14 @@ class DanglingEntries:
             end -= 1
         return self._cut_to(queue, end)
 
-    def drop(self, patches: Patches) -> tuple[int, int]:
+    def drop(
+        self, patches: Patches, without_blanks: Callable[[ConsumeQueue, int], int]
+    ) -> tuple[int, int]:
         """Cut off, or collect as blank, each doubted entry without a message.
 
         Returns how many queues were cut, and how many entries became blank. An entry that leads
-        into a damaged span stays: what it led to is lost there.
+        into a damaged span stays: what it led to is lost there. Of blanks before an end that is cut
+        off those go, too, that `without_blanks` leaves out: the end alone spoke of them.
         """
         ends = [(queue, offset, queue.max_offset) for queue, offset in self._next.items()]
         found: dict[ConsumeQueue, set[int]] = {}
@@ -63,7 +66,7 @@ class DanglingEntries:
         for queue, offsets in found.items():
             end = queue.max_offset
             while end - 1 in offsets:
-                end -= 1
+                end = without_blanks(queue, end - 1)
             queues_cut += self._cut_to(queue, end)
             for offset in offsets:
                 if offset < end:

@@ -18,8 +18,10 @@ from aerobee.storage.queues.files import SCAN_ENTRIES
 from aerobee.storage.queues.patches import Entry, Patches
 from aerobee.storage.recovery.dangling import DanglingEntries, has_message
 from aerobee.storage.recovery.fillers import is_filler
+from aerobee.storage.recovery.gaps import Gaps
 from aerobee.storage.recovery.known_damage import MISPLACED
 from aerobee.storage.recovery.last_batches import are_alike, bytes_min
+from aerobee.storage.recovery.neighbours import fits, is_last
 from aerobee.storage.recovery.next_record import sound_record
 
 
@@ -55,7 +57,7 @@ class RecordDispatcher:
         self._ends: dict[ConsumeQueue, int] = {}  # what each had when it was looked at first
         self._patches = Patches(parts.files)
         self._filled = DamageTable()  # what was damaged until a repair
-        self._lost = (table, self._filled)
+        self._gaps = Gaps(segments, (table, self._filled))
         self.proven: Progress | None = None  # what the disk had for certain
         self.walked = DanglingEntries(segments, table)
         self.front_lost: Collection[ConsumeQueue] = ()  # queues that may lack their first files
@@ -74,6 +76,8 @@ class RecordDispatcher:
         if queue.min_offset <= offset < queue.max_offset and (
             queue.entry(offset)[:2] == (record.position, record.size)
         ):
+            if queue in self._doubtful:
+                self._take_doubtful(queue, offset)
             if queue.batched and record.messages > 1 and self._table.at(record.position) is None:
                 self._put_rest(queue, record)
             return
@@ -108,14 +112,20 @@ class RecordDispatcher:
                 self._blank_unwritten(queue, max(first, queue.min_offset))
             self._patches.write()
 
-    def drop_dangling(self) -> int:
+    def drop_dangling(self, log_end: int) -> int:
         """After `finish`: cut off entries that no message stands behind; return the queues cut.
 
         Those in between become blank with `write_patches`.
         """
         if not self._write:
             return 0
-        queues_cut, entries_blank = self.walked.drop(self._patches)
+        proven = self.proven.queues if self.proven is not None else {}
+
+        def without_blanks(queue: ConsumeQueue, end: int) -> int:
+            known = proven.get((queue.topic, queue.queue_id), 0)
+            return max(min(end, known), self._gaps.end_without_blanks(queue, end, log_end))
+
+        queues_cut, entries_blank = self.walked.drop(self._patches, without_blanks)
         self.entries += entries_blank
         return queues_cut
 
@@ -190,7 +200,8 @@ class RecordDispatcher:
             if last is not None and position < last.position + last.size:
                 self._take_for_earlier(queue, record)
                 return
-        if offset - queue.max_offset > self._room(queue, position):
+        gap = offset - queue.max_offset
+        if gap and gap > self._gaps.room(queue, position):
             self._refuse(record, f"the one before it has {queue.max_offset - 1}")
         elif self._jumps(queue, record):
             self._doubtful[queue] = record
@@ -216,19 +227,9 @@ class RecordDispatcher:
         return None
 
     def _jumps(self, queue: ConsumeQueue, record: Scanned) -> bool:
-        """Whether a record leaves out offsets, and nothing that is lost can have had them.
-
-        Its offset, queue or topic may be damaged, which the next record of the queue tells. Of
-        a queue that the log's first byte is too young for nobody knows what it had.
-        """
+        """Whether a record leaves out offsets without a loss that explains it."""
         expected = 0 if _begins(queue, record.queue_offset) else queue.max_offset
-        begin = queue.end_position()
-        if begin <= self._segments.begin > 0 or record.queue_offset == expected:
-            return False
-        if begin > record.position:
-            return False  # the queue's last entry is what is damaged
-        lost = sum(each.bytes_between(begin, record.position) for each in self._lost)
-        return record.queue_offset - expected > lost // bytes_min(queue)
+        return self._gaps.jumps(queue, record, expected)
 
     def _may_lack_front(self, queue: ConsumeQueue) -> bool:
         return queue in self.front_lost
@@ -243,32 +244,23 @@ class RecordDispatcher:
     def _replace(self, queue: ConsumeQueue, record: Scanned) -> None:
         """Decide between a record and the entry that has its offset."""
         offset = record.queue_offset
-        if record.position >= queue.end_position():
+        if record.position >= self._gaps.known_end(queue):
             if self.walked.cut(queue, offset):
                 return self._settle(queue, record)
             self._doubtful[queue] = record  # a topic that was made again, or a flipped bit
             return
-        if queue.entry(offset)[0] != record.position and self._stands(queue, offset) is not None:
+        if queue.entry(offset)[0] != record.position and has_message(self._segments, queue, offset):
             return  # of a topic's earlier life
-        if self._fits(queue, record):
+        if fits(self._segments, queue, record):
             self._put(queue, record)
 
-    def _fits(self, queue: ConsumeQueue, record: Scanned) -> bool:
-        """Whether the sound neighbours of an entry agree that the record stands between them."""
-        offset = record.queue_offset
-        if offset > queue.min_offset:
-            place = self._stands(queue, offset - 1)
-            if place is not None and place >= record.position:
-                return False
-        after = queue.after_blanks(offset + record.messages, queue.max_offset)
-        if after >= queue.max_offset:
-            return True
-        place = self._stands(queue, after)
-        return place is None or place > record.position
-
-    def _stands(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return where the log has the message of an entry, None where it has no such message."""
-        return queue.entry(offset)[0] if has_message(self._segments, queue, offset) else None
+    def _take_doubtful(self, queue: ConsumeQueue, behind: int) -> None:
+        """Give a record its place before one that the queue has: its topic was not made again."""
+        first = self._doubtful[queue]
+        if queue.min_offset <= first.queue_offset < behind:
+            del self._doubtful[queue]
+            if fits(self._segments, queue, first):
+                self._put(queue, first)
 
     def _blank_unwritten(self, queue: ConsumeQueue, first: int) -> None:
         """Turn entries that never reached the disk, and whose messages are lost, into blanks.
@@ -303,7 +295,7 @@ class RecordDispatcher:
         begins_again = queue.min_offset <= offset < queue.max_offset
         if following is None and begins_again:
             again = offset == 0 and not self._had(queue, offset)
-            return again or self._is_last(queue, first)
+            return again or is_last(self._segments, queue, first)
         if following is None:  # others before it may have been refused since
             return self._is_proven(queue, first) or not self._jumps(queue, first)
         behind = max(queue.max_offset, offset + first.messages)
@@ -311,17 +303,6 @@ class RecordDispatcher:
             return False  # it stood in the place of one that is missing there
         room = (following.position - first.position) // bytes_min(queue)
         return offset < following.queue_offset <= offset + room
-
-    def _is_last(self, queue: ConsumeQueue, record: Scanned) -> bool:
-        """Whether the message before a record stands, and from its own on nothing does."""
-        offset = record.queue_offset
-        before = self._stands(queue, offset - 1) if offset > queue.min_offset else -1
-        if before is None or before >= record.position:
-            return False
-        entries = range(offset, queue.max_offset)
-        return len(entries) <= SCAN_ENTRIES and all(
-            self._stands(queue, at) is None for at in entries
-        )
 
     def _is_proven(self, queue: ConsumeQueue, record: Scanned) -> bool:
         """Whether the queue is known to have had that many messages by then."""
@@ -331,18 +312,11 @@ class RecordDispatcher:
 
     def _had(self, queue: ConsumeQueue, offset: int) -> bool:
         """Whether the queue came with a sound entry there: then its topic was not deleted."""
-        return offset < self._ends.get(queue, 0) and self._stands(queue, offset) is not None
-
-    def _room(self, queue: ConsumeQueue, position: int) -> int:
-        """Return how many messages the log has room for behind the queue's last one."""
-        begin = queue.end_position()
-        if begin > position:  # of an entry that is damaged
-            begin = 0
-        return (position - begin) // bytes_min(queue)
+        return offset < self._ends.get(queue, 0) and has_message(self._segments, queue, offset)
 
     def _blank(self, queue: ConsumeQueue, offset: int, position: int) -> None:
         """Give lost messages blank entries, never to be read."""
-        first, begin = queue.max_offset, queue.end_position()
+        first, begin = queue.max_offset, self._gaps.begin(queue)
         while queue.max_offset < offset:
             queue.put(queue.max_offset, 0, BLANK_SIZE, 0)
         self.holes.append(Hole(queue, first, offset - 1, begin, position))
@@ -351,7 +325,7 @@ class RecordDispatcher:
         """Let a queue have offsets up to `max_offset`, which messages before `position` had."""
         if queue.max_offset == queue.min_offset and not queue.spans():
             queue.start_at(max_offset)  # of all its messages nothing is left
-        elif queue.max_offset < max_offset <= queue.max_offset + self._room(queue, position):
+        elif queue.max_offset < max_offset <= queue.max_offset + self._gaps.room(queue, position):
             self._blank(queue, max_offset, position)
 
     def _put(self, queue: ConsumeQueue, record: Scanned) -> None:

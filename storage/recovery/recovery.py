@@ -325,7 +325,7 @@ class Recovery:
         self._note_cuts()
         dispatcher.finish()
         end = pass_bad_sectors(self._segments, self._table, walk.end)
-        result.truncated_queues += dispatcher.drop_dangling()
+        result.truncated_queues += dispatcher.drop_dangling(end)
         self._note_cuts()
         dispatcher.write_patches()
         result.records = records + self._mender.records

@@ -145,6 +145,24 @@ def test_a_queue_that_is_cut_within_what_is_written_again(tmp_path: Path, seed: 
     live(tmp_path, random.Random(seed))
 
 
+@pytest.mark.parametrize("seed", [2_091, 2_141])
+def test_what_follows_a_lost_batch_of_which_some_entries_are_left(
+    tmp_path: Path, seed: int
+) -> None:
+    """Nobody knows how many messages it had: the record behind it has an offset far ahead."""
+    live(tmp_path, random.Random(seed))
+
+
+def test_a_queue_does_not_go_on_behind_blanks_that_stand_for_no_message(tmp_path: Path) -> None:
+    """Its first files were lost, and its last one led behind the log's end."""
+    live(tmp_path, random.Random(2_589))
+
+
+def test_a_queue_whose_last_files_are_empty_keeps_what_is_there(tmp_path: Path) -> None:
+    """A record in a hole was taken for a new life of the topic: all behind it was forgotten."""
+    live(tmp_path, random.Random(2_611))
+
+
 def live(tmp_path: Path, chance: random.Random) -> None:
     """Three lives, each ended by a loss of power."""
     settings, files = begun(tmp_path)

@@ -32,12 +32,16 @@ class BatchUnit(NamedTuple):
     def follows(self, before: "BatchUnit | None") -> bool:
         """Whether it can be the next one: records and offsets are of one order.
 
-        Between them are no more offsets than lost messages can have had.
+        Between them are no more offsets than lost messages can have had; a lost record, too, of
+        which only its first entries are left, may have had more.
         """
         if before is None:
             return True
-        room, lost = self.position - before.position - before.size, self.first_offset - before.end
-        return room >= 0 <= lost <= room // BATCHED_BYTES_MIN
+        step = self.first_offset - before.first_offset
+        return (
+            self.position >= before.position + before.size
+            and before.messages <= step <= (self.position - before.position) // BATCHED_BYTES_MIN
+        )
 
 
 def pack_units(units: Iterable[BatchUnit]) -> bytes:

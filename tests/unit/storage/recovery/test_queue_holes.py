@@ -5,13 +5,19 @@ from pathlib import Path
 import pytest
 from support.disks.logs import append, bodies, opened, send, settle, small
 
-from aerobee.remoting.message.layout import BLANK_MAGIC, BLANK_SIZE
+from aerobee.remoting.message.layout import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
+)
 from aerobee.remoting.message.record import BLANK
 from aerobee.storage.layout import BOOT_NOTE, DELETED, ENTRY_BYTES, PROGRESS, file_name
-from aerobee.storage.queues.files import ENTRY
+from aerobee.storage.queues.files import BLANK_ENTRY, ENTRY
 from aerobee.storage.verify import verify
 
 FILE_ENTRIES = 10
+BODY_AT = BODY_BYTES_AT[0] + BODY_LENGTH_BYTES
 
 
 def with_a_hole(root: Path, *, entries: int = FILE_ENTRIES) -> list[bytes]:
@@ -121,6 +127,61 @@ def test_a_queue_whose_first_files_are_lost_and_others_empty_is_written_again(
     (folder / file_name(FILE_ENTRIES * ENTRY_BYTES)).write_bytes(bytes(FILE_ENTRIES * ENTRY_BYTES))
     store = opened(settings)
     assert bodies(store) == sent
+    store.close()
+
+
+@pytest.mark.parametrize("end", ["empty files", "blanks", "stale ones"])
+def test_a_queue_with_a_hole_that_ends_with_nothing_keeps_what_is_there(
+    tmp_path: Path, end: str
+) -> None:
+    """A record in the hole is of this life of the topic: what stands behind it does not go."""
+    sent = with_a_hole(tmp_path, entries=1)
+    folder = tmp_path / "consumequeue" / "orders" / "0"
+    if end != "empty files":
+        stale = ENTRY.pack(1, 100, 0) if end == "stale ones" else b""
+        rest = BLANK_ENTRY * (FILE_ENTRIES - bool(stale))
+        (folder / file_name(70 * ENTRY_BYTES)).write_bytes(stale + rest)
+    else:
+        path = folder / file_name(40 * ENTRY_BYTES)
+        kept = path.read_bytes()[: 5 * ENTRY_BYTES]
+        path.write_bytes(kept.ljust(FILE_ENTRIES * ENTRY_BYTES, b"\0"))
+        for base in (50, 60, 70):
+            (folder / file_name(base * ENTRY_BYTES)).write_bytes(bytes(FILE_ENTRIES * ENTRY_BYTES))
+    store = opened(small(tmp_path, queue_file_entries=FILE_ENTRIES))
+    assert bodies(store) == sent
+    assert store.damage == ()
+    store.close()
+
+
+def test_blanks_before_an_end_that_led_nowhere_count_for_no_messages(tmp_path: Path) -> None:
+    """The next message would have an offset that nothing explains, were its queue lost again."""
+    settings = small(tmp_path)
+    store = opened(settings)
+    sent = [b"message %d" % number for number in range(55)]
+    for body in sent:
+        send(store, body=body)
+    places = [store.queue("orders", 0).place_of(offset) for offset in range(5, len(sent))]
+    store.close()
+    (tmp_path / "abort").touch()
+    (tmp_path / PROGRESS).unlink()
+    folder = tmp_path / "consumequeue" / "orders" / "0"
+    (folder / file_name(0)).unlink()
+    with (tmp_path / "commitlog" / file_name(0)).open("r+b") as file:
+        for position, _ in places:  # the bodies never reached the disk
+            file.seek(position + BODY_AT)
+            file.write(bytes(3))
+    (tmp_path / BOOT_NOTE).unlink(missing_ok=True)
+    store = opened(settings)
+    sent = [*sent[:5], b"the next one"]
+    send(store, body=sent[-1])
+    assert bodies(store) == sent
+    store.close()
+    (tmp_path / "abort").touch()
+    for path in (tmp_path / PROGRESS, tmp_path / BOOT_NOTE, *folder.iterdir()):
+        path.unlink(missing_ok=True)
+    store = opened(settings)
+    assert bodies(store) == sent
+    assert store.damage == ()
     store.close()
 
 
