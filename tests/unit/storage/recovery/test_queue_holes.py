@@ -130,23 +130,22 @@ def test_a_queue_whose_first_files_are_lost_and_others_empty_is_written_again(
     store.close()
 
 
-@pytest.mark.parametrize("end", ["empty files", "blanks", "stale ones"])
+@pytest.mark.parametrize("end", ["empty files", "blanks", "a stale one"])
 def test_a_queue_with_a_hole_that_ends_with_nothing_keeps_what_is_there(
     tmp_path: Path, end: str
 ) -> None:
     """A record in the hole is of this life of the topic: what stands behind it does not go."""
     sent = with_a_hole(tmp_path, entries=1)
     folder = tmp_path / "consumequeue" / "orders" / "0"
-    if end != "empty files":
-        stale = ENTRY.pack(1, 100, 0) if end == "stale ones" else b""
-        rest = BLANK_ENTRY * (FILE_ENTRIES - bool(stale))
-        (folder / file_name(70 * ENTRY_BYTES)).write_bytes(stale + rest)
-    else:
-        path = folder / file_name(40 * ENTRY_BYTES)
-        kept = path.read_bytes()[: 5 * ENTRY_BYTES]
-        path.write_bytes(kept.ljust(FILE_ENTRIES * ENTRY_BYTES, b"\0"))
-        for base in (50, 60, 70):
-            (folder / file_name(base * ENTRY_BYTES)).write_bytes(bytes(FILE_ENTRIES * ENTRY_BYTES))
+    path = folder / file_name(40 * ENTRY_BYTES)
+    kept = path.read_bytes()
+    if end == "empty files":
+        path.write_bytes(kept[: 5 * ENTRY_BYTES].ljust(FILE_ENTRIES * ENTRY_BYTES, b"\0"))
+    elif end == "a stale one":
+        path.write_bytes(kept[:-ENTRY_BYTES] + ENTRY.pack(1, 100, 0))
+    filling = bytes(ENTRY_BYTES) if end == "empty files" else BLANK_ENTRY
+    for base in (50, 60, 70):
+        (folder / file_name(base * ENTRY_BYTES)).write_bytes(filling * FILE_ENTRIES)
     store = opened(small(tmp_path, queue_file_entries=FILE_ENTRIES))
     assert bodies(store) == sent
     assert store.damage == ()
