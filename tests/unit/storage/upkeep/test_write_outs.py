@@ -303,12 +303,12 @@ def test_a_stop_takes_the_time_that_it_makes_use_of(
     """It gives up where nothing completes for a while, and else says how much is left."""
     monkeypatch.setattr("aerobee.storage.upkeep.queue_rounds.FILES_PER_JOB", 1)
     monkeypatch.setattr("aerobee.storage.upkeep.flush.SAY_S", 0.02)
-    monkeypatch.setattr("aerobee.storage.store.CLOSE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("aerobee.storage.store.CLOSE_TIMEOUT_S", 1.0)
     caplog.set_level("INFO")
     slow = "aerobee.storage.upkeep.queue_rounds.open_made"
 
     def slowly(files: Files, path: Path, file_bytes: int) -> int:
-        time.sleep(0.05)
+        time.sleep(0.1)
         return open_made(files, path, file_bytes)
 
     monkeypatch.setattr(slow, slowly)
