@@ -47,7 +47,6 @@ class Tick:
         self.woken: list[TopicQueue] = []  # queues with waiters that got a message; may repeat
         self.wake: Callable[[list[TopicQueue]], None] = lambda queues: None  # those who wait
         self.turn_ends: Callable[[], None] | None = None  # has more to append, once; raises nothing
-        self.turn_done: Callable[[], None] | None = None  # what may wait for that; raises nothing
         self.slow_write: Callable[[float], None] = lambda took_s: None  # is told of it
         self._answers: list[tuple[Connection, Frames]] = []
         self._acks: list[tuple[Connection, Acks]] = []
@@ -130,8 +129,6 @@ class Tick:
         if self.woken:
             woken, self.woken = self.woken, []
             self.wake(woken)
-        if self.turn_done is not None:
-            self.turn_done()
 
     def when_durable(self, done: Callable[[bool], None]) -> None:
         """Call `done(flushed)` when what was appended is as durable as the store promises.

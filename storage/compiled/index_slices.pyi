@@ -23,14 +23,14 @@ class KeyRuns:
     def note(self, records: bytes, position: int) -> None:
         """Hash the keys of whole records that the log has taken in at a position."""
 
-    def keep(self, records: bytes, position: int) -> None:
-        """Keep whole records that the log has taken in at a position, until `note_kept`."""
-
-    def note_kept(self) -> int:
-        """Hash the keys of what was kept; return how many bytes of runs wait."""
-
     def take(self, count: int) -> None:
         """Forget the first `count` bytes of what waits, which are whole runs."""
+
+    def swap(self, other: KeyRuns) -> None:
+        """Have what waits in another one, which gets what waits in this one."""
+
+    def trim(self) -> None:
+        """Let go of the memory, if nothing waits in it."""
 
     def __len__(self) -> int: ...
 
@@ -74,6 +74,11 @@ def index_runs(
     state: Ints,
 ) -> tuple[int, int, int, int]:
     """Add the keys of runs; return where it ended in them and in the log, keys done, and why."""
+
+def add_sums(
+    data: Bytes, begun: int, room: int, block_bytes: int, sums: Numbers
+) -> tuple[int, int]:
+    """Sum blocks; return how many are full, whose sums are noted, and the sum of what follows."""
 
 def link_entries(
     data: bytes, number: int, log_end: int, position: int, slots: Bytes

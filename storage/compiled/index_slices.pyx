@@ -65,9 +65,10 @@ cpdef enum:  # why `index_records` took no more
 
 cdef enum:
     WHOLE = 3  # a record
-    RUNS_BYTES_KEPT = 1 << 18  # of memory, while no runs wait
+    RUNS_BYTES_FIRST = 1 << 18  # of memory
+    RUNS_BYTES_KEPT = 1 << 22  # of it, while no runs wait, until `trim`
     KEYS_BYTES_MAX = 512  # of the KEYS of a record in a run
-    RUN_HASHES = 1 << 10  # then another one begins: the loop takes whole ones
+    RUN_HASHES = 1 << 10  # then another one begins: whole ones are taken
 
 cdef enum:  # places in `state`
     BEGIN_MS = 0
@@ -93,16 +94,18 @@ include "runs.pxi"
 include "key_runs.pxi"
 
 
-cdef uint32_t sum_of(const uint8_t* begin, Py_ssize_t size) except? 0 nogil:
-    """Return the check sum of these bytes, all 32 bits of it."""
+cdef uint32_t sum_of(
+    const uint8_t* begin, Py_ssize_t size, uint32_t before = 0
+) except? 0 nogil:
+    """Return the check sum of these bytes behind those of `before`, all 32 bits of it."""
     cdef uint32_t found
     if sum_in_c != NULL:
-        found = sum_in_c(0, begin, size)
+        found = sum_in_c(before, begin, size)
         clear_uppers()
         return found
     with gil:
         window.begin, window.size = begin, size
-        found = isal_zlib.crc32(window)
+        found = isal_zlib.crc32(window, before)
         window.begin, window.size = NULL, 0
         return found
 
@@ -198,7 +201,7 @@ def index_runs(
     """Add the keys of runs from `at` on that begin before `until`; see features/index/slices.py.
 
     Returns where the first run is that is not wholly taken, the position behind what was, keys done
-    there, and why. Keeps the interpreter's lock, for who calls it has little time for others.
+    there, and why.
     """
     cdef Table table = table_of(slots, dirty, entries, state)
     cdef int64_t done = keys_done
@@ -206,8 +209,34 @@ def index_runs(
     assert 0 <= at and until <= runs.shape[0], "within what there is"
     if at >= until:
         return at, position, done, MORE
-    why = take_runs(&table, &runs[0], &at, until, runs.shape[0], &position, &done, log_end)
+    with nogil:
+        why = take_runs(&table, &runs[0], &at, until, runs.shape[0], &position, &done, log_end)
     return at, position, done, why
+
+
+def add_sums(
+    const uint8_t[::1] data, uint32_t begun, Py_ssize_t room, Py_ssize_t block_bytes,
+    uint32_t[::1] sums,
+):
+    """Sum blocks, the first of which has room for `room` bytes behind those that `begun` sums.
+
+    Notes in `sums` those of blocks that are full; returns how many, and the sum of what follows.
+    """
+    cdef Py_ssize_t at = 0, size = data.shape[0], count = 0, part
+    assert 0 < room <= block_bytes and sums.shape[0] * block_bytes >= size + block_bytes - room
+    if not size:
+        return 0, begun
+    with nogil:
+        while at < size:
+            part = min(room, size - at)
+            begun = sum_of(&data[0] + at, part, begun)
+            at += part
+            if part < room:
+                break
+            sums[count] = begun
+            count += 1
+            begun, room = 0, block_bytes
+    return count, begun
 
 
 def link_entries(

@@ -1,6 +1,7 @@
 """Runs of hashes, made of records on their way to the log, which the CPU's cache has then.
 
 Not while a record is packed: to read what was written a moment ago waits for all writes before it.
+Nor when a turn is over: of a million bytes that it has brought the cache has the last ones alone.
 features/index/slices.py has what they are for.
 """
 
@@ -19,22 +20,9 @@ cdef class KeyRuns:
     cdef readonly Py_ssize_t bytes_max
     cdef readonly int64_t left_out  # times that records were
     cdef Py_ssize_t taken, size, room  # of the memory
-    cdef list kept
 
     def __cinit__(self, Py_ssize_t bytes_max):
         self.bytes_max = bytes_max
-        self.kept = []
-
-    def keep(self, bytes records not None, int64_t position):
-        """Keep whole records that the log has taken in at a position, until `note_kept`."""
-        self.kept.append((records, position))
-
-    def note_kept(self):
-        """Hash the keys of what was kept; return how many bytes of runs wait."""
-        for records, position in self.kept:
-            self.note(records, position)
-        self.kept.clear()
-        return self.waiting_bytes
 
     def note(self, bytes records not None, int64_t position):
         """Hash the keys of whole records that the log has taken in at a position."""
@@ -53,7 +41,7 @@ cdef class KeyRuns:
         cdef uint8_t* memory
         if self.size + wanted <= room:
             return True
-        room = max(2 * room, self.size + wanted, <Py_ssize_t>RUNS_BYTES_KEPT)
+        room = max(2 * room, self.size + wanted, <Py_ssize_t>RUNS_BYTES_FIRST)
         memory = <uint8_t*>realloc(self.memory, room)
         if memory == NULL:
             return False
@@ -119,8 +107,25 @@ cdef class KeyRuns:
         if not self.waiting_bytes:
             self.taken = self.size = 0
             if self.room > RUNS_BYTES_KEPT:
-                free(self.memory)
-                self.memory, self.room = NULL, 0
+                self.let_go()
+
+    def swap(self, KeyRuns other not None):
+        """Have what waits in another one, which gets what waits in this one."""
+        self.memory, other.memory = other.memory, self.memory
+        self.taken, other.taken = other.taken, self.taken
+        self.size, other.size = other.size, self.size
+        self.room, other.room = other.room, self.room
+        self.waiting_bytes, other.waiting_bytes = other.waiting_bytes, self.waiting_bytes
+
+    def trim(self):
+        """Let go of memory, if nothing waits in it."""
+        if not self.waiting_bytes:
+            self.let_go()
+
+    cdef void let_go(self) noexcept:
+        free(self.memory)
+        self.memory, self.room = NULL, 0
+        self.taken = self.size = 0
 
     def __len__(self):
         return self.waiting_bytes

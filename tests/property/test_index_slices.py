@@ -175,10 +175,8 @@ def test_packed_records_become_runs_of_what_they_say(
         if data:
             data[int(place * len(data))] ^= bits
     raw, made = bytes(data), compiled.KeyRuns(1 << 20)
-    made.keep(raw, 1000)
-    assert not made.waiting_bytes, "it is looked at later"
-    assert made.note_kept() == made.waiting_bytes == len(made)
-    assert made.note_kept() == len(made), "once"
+    made.note(raw, 1000)
+    assert made.waiting_bytes == len(made)
     log, ours = Tables(700, 700), Tables(700, 700)
     at, _, _ = slices.index_records(raw, 0, len(raw), 1000, 0, *log.all)
     assert (made.left_out == 0) == (at == len(raw))
@@ -293,6 +291,45 @@ def test_sums_are_those_of_blocks(counts: list[int], cut: int) -> None:
             asked = (file.fileno(), 0, kept - 1, kept, 7, 0, 0, 1 << 62, 9999, array("q", [0] * 9))
             _, _, walked, sound = loop.follow_chain(*asked, sums.all())
             assert (walked, bool(sound)) == (kept - 1, True)
+
+
+@given(st.binary(max_size=300), st.integers(1, 50), st.integers(0, 49), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=examples(60))
+def test_blocks_are_summed_alike(data: bytes, block: int, taken: int, begun: int) -> None:
+    """From the middle of a block on, to the middle of another."""
+    room = block - taken % block
+    ours, theirs = (array("I", bytes(4 * (len(data) // block + 2))) for _ in range(2))
+    found = slices.add_sums(data, begun, room, block, ours)
+    assert compiled.add_sums(data, begun, room, block, theirs) == found
+    assert ours == theirs
+    ends = [0, *range(room, len(data) + 1, block)]
+    parts = [data[begin:end] for begin, end in itertools.pairwise(ends)]
+    expected = [crc32(part, begun if not at else 0) for at, part in enumerate(parts)]
+    assert list(ours[: found[0]]) == expected
+    assert found[1] == crc32(data[ends[-1] :], 0 if parts else begun)
+
+
+def test_runs_change_places() -> None:
+    """Who takes them has them to itself, and the other one goes on behind them."""
+    first, last = (
+        bytes(log_of([Record(topic="orders", properties=properties("U", key, "A"))], at))
+        for at, key in ((0, "a"), (500, "b"))
+    )
+    added, taken = compiled.KeyRuns(1 << 20), compiled.KeyRuns(1 << 20)
+    added.note(first, 0)
+    whole = bytes(added)
+    taken.swap(added)
+    assert (bytes(taken), bytes(added)) == (whole, b"")
+    added.trim()
+    taken.trim()
+    added.note(last, 500)
+    assert bytes(taken) == whole
+    assert RUN.unpack_from(added)[0] == 500
+    taken.take(len(taken))
+    taken.trim()
+    taken.swap(added)
+    assert RUN.unpack_from(taken)[0] == 500
+    assert not len(added)
 
 
 @pytest.mark.parametrize("key", [b"a ", b"\xff "])

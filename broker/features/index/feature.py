@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
-from aerobee.broker.features.index.indexing import Indexing, Left
+from aerobee.broker.features.index.indexing import Indexing
 from aerobee.broker.features.index.questions import Questions
 from aerobee.broker.room import Sample, Work
 from aerobee.remoting.codes import RequestCode
@@ -21,8 +21,8 @@ FOLLOW_INTERVAL_S: Final = 0.25
 """So long at most after a message was stored its keys wait for the thread; a question wakes it."""
 FOLLOW_BYTES: Final = 4 << 20
 """Of the log: so much is handed over earlier, while the caches of the CPUs still have it."""
-TAKE_BYTES: Final = 64 << 10
-"""Of runs, some 2,700 messages with three keys: so many are taken as one in the loop."""
+FOLLOW_BYTES_WITH_RUNS: Final = 32 << 20
+"""The same, where the log is not read: each time the thread and the loop wait for each other."""
 RUNS_BYTES_MAX: Final = 32 << 20
 """While the thread keeps the index, for a sync say, so much waits; of the rest the log is read."""
 EXPIRY_INTERVAL_S: Final = 10.0
@@ -46,9 +46,7 @@ class MessageIndex(Feature):
         self.indexer.on_sealed = store.checkpoints.index_sealed
         self.indexer.log_on_disk = lambda: self._log.flushed_position
         self.runs = None if store.read_only else key_runs(RUNS_BYTES_MAX)
-        self._tick = parts.writing.tick
-        self._take_at = TAKE_BYTES  # when so much waits; sys.maxsize while the thread is to go on
-        self._taking_soon = False
+        self._follow_bytes = FOLLOW_BYTES if self.runs is None else FOLLOW_BYTES_WITH_RUNS
         self.indexing = Indexing(
             self.indexer, self._log.snapshot(), clean=not store.aborted, runs=self.runs
         )
@@ -67,17 +65,16 @@ class MessageIndex(Feature):
         self._store.checkpoints.before_last.append(self._finish)
         self.indexing.start()
         loop = asyncio.get_running_loop()
-        self._call_later, self._call_soon = loop.call_later, loop.call_soon
+        self._call_later = loop.call_later
         self._noted, self._log.note = self._log.note, self._note
         if self.runs is not None:
-            self._note_kept = self.runs.note_kept
-            self._log.on_packed, self._tick.turn_done = self.runs.keep, self._turn_done
+            self._log.on_packed = self.runs.note
         self._settled()
 
     async def stop(self) -> None:
         """Hear no more of commits; what is left is indexed when the store closes."""
-        self._reach_at = self._take_at = sys.maxsize
-        self._log.on_packed = self._tick.turn_done = None
+        self._reach_at = sys.maxsize
+        self._log.on_packed = None
         if self._timer is not None:
             self._timer.cancel()
 
@@ -132,25 +129,11 @@ class MessageIndex(Feature):
         return {"index": index}
 
     def _offer(self) -> None:
-        """Take what waits of runs, and hand over to the thread what only that can do."""
-        self._take_at = TAKE_BYTES
-        left = self._take()
-        if left in ("log", "nothing"):
+        """Index the little that waits, or hand over to the thread."""
+        if self.indexing.take(self._log.committed):
             self.indexing.offer(self._log.snapshot())
-        elif left == "busy" and self._timer is None:
+        elif self._timer is None:
             self._timer = self._call_later(FOLLOW_INTERVAL_S, self._settled)
-
-    def _take(self) -> Left:
-        """Take a portion of runs, and the next one in the loop's next turn."""
-        left = self.indexing.take(self._log.committed)
-        if left == "runs" and not self._taking_soon:
-            self._taking_soon = True
-            self._call_soon(self._take_more)
-        return left
-
-    def _take_more(self) -> None:
-        self._taking_soon = False
-        self._offer()
 
     def _note(self, position: int) -> None:
         """Hear of a commit, as cheaply as each has to be heard of."""
@@ -158,19 +141,9 @@ class MessageIndex(Feature):
         if position > self._reach_at:
             self._reached()
 
-    def _turn_done(self) -> None:
-        """Hash the keys of what this turn has brought, when those who sent it have their answers.
-
-        Who waits for them has something to do meanwhile.
-        """
-        if self._note_kept() >= self._take_at:
-            left = self._take()
-            if left != "nothing" and left != "runs":
-                self._take_at = sys.maxsize  # the thread is at it, or will be
-
     def _reached(self) -> None:
         """Follow in a moment where nothing waits, else at once: what waits has become much."""
-        self._reach_at = self._log.committed + FOLLOW_BYTES
+        self._reach_at = self._log.committed + self._follow_bytes
         if self._timer is None:
             self._timer = self._call_later(FOLLOW_INTERVAL_S, self._settled)
         else:

@@ -4,11 +4,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from aerobee.storage.features.index.choice import compiled
+from aerobee.storage.features.index.choice import compiled, key_runs
 from aerobee.storage.features.index.files import WrongIndexSizeError
 from aerobee.storage.features.index.indexer import Indexer
 from aerobee.storage.log.snapshot import LogSnapshot
@@ -18,34 +18,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TURN_BYTES: Final = 72 << 10
-"""Of runs at a time in the loop: some 9,000 keys, a fifth of a millisecond at most; half as many
-cost a quarter more each, a quarter of it twice as much: each time is a call and a write."""
+TURN_BYTES: Final = 64 << 10
+"""Of runs that the loop takes itself: some 8,000 keys, a fifth of a millisecond. More is worth
+waking the thread, beside which the loop goes on."""
 SLICE_BYTES: Final = 8 << 20
 """Of the log per slice, some 10 ms: so long a look-up may wait for the thread, and a stop."""
 SLICE_BYTES_IN_PYTHON: Final = 64 << 10
 PYTHON_SHARE: Final = 10
 """Without compiled code the thread rests for nine times as long as it has kept the loop waiting."""
 SYNC_INTERVAL_S: Final = 10.0
-SYNC_BYTES: Final = 1 << 30
-"""Of the log: so much at most is indexed again after a crash."""
+SYNC_BYTES: Final = 4 << 30
+"""Of the log: so much at most is indexed again after a crash, in one to two seconds."""
 RETRY_INTERVAL_S: Final = 5.0
 SUM_REST_S: Final = 0.01
 """Between pieces of a file that gets its check sums, each of which takes some 5 ms."""
 STOP_TIMEOUT_S: Final = 10.0
 
 
-Left = Literal["nothing", "runs", "log", "busy"]
-"""What is left to index: runs that the loop can take, or what the thread alone can do; busy: it is
-at it, for a sync say, and what is left is seen when it has done."""
-
-
 class Indexing:
     """Follows the log that it is offered, in a thread of its own; a disk's error is tried again.
 
-    What compiled sends have made of keys (`runs`) the loop takes itself, where the thread has
-    nothing to do at that moment: then nobody is woken, and the log is not read. `started` is the
-    log as the start has found it, `clean` whether it was stopped cleanly.
+    What compiled sends have made of keys (`runs`) saves reading the log. A little of it the loop
+    takes itself, where the thread has nothing to do at that moment: then nobody is woken. `started`
+    is the log as the start has found it, `clean` whether it was stopped cleanly.
     """
 
     def __init__(
@@ -60,7 +55,8 @@ class Indexing:
         self._indexer = indexer
         self._started = started
         self._clean = clean
-        self._runs = runs if compiled() else None
+        self._runs = runs
+        self._taken = None if runs is None else key_runs(runs.bytes_max)  # from it; go first
         self._clock_s = clock_s
         self._offered = started
         self._wanted = threading.Condition()
@@ -92,34 +88,49 @@ class Indexing:
             return
         self._thread = thread
 
-    def take(self, log_end: int) -> Left:
-        """Index a portion of what compiled sends brought, in the loop; return what is left.
+    def take(self, log_end: int) -> bool:
+        """Index in the loop what compiled sends brought, if it is little; else it is to be offered.
 
-        `log_end` is up to where the log is committed.
+        `log_end` is up to where the log is committed. False: the thread has the index, for a sync
+        say, and it is to be tried again later.
         """
-        runs = self._runs
-        if runs is None or not self._opened or self.error:
-            return "log"
-        if not runs.waiting_bytes:
-            return "nothing" if self._indexer.position >= log_end else "log"
+        waiting = self._waiting
+        if not 0 < waiting <= TURN_BYTES or not self._opened or self.error:
+            return True
         if not self._changing.acquire(blocking=False):
-            return "busy"
+            return False
         try:
-            if not self._opened:
-                return "log"  # the thread has failed a moment ago
-            taken, goes_on = self._indexer.take(runs, log_end, TURN_BYTES)
+            while self._opened and self._take_runs(log_end):
+                pass
         except Exception as error:  # noqa: BLE001  the loop goes on without it
             self._caught(error)
             self._wake()
-            return "log"
+            return True
         finally:
             self._changing.release()
-        runs.take(taken)
         if self._rests:
             self._wake()
-        if runs.waiting_bytes:
-            return "runs" if goes_on and taken else "log"
-        return "nothing" if self._indexer.position >= log_end else "log"
+        return True
+
+    @property
+    def _waiting(self) -> int:
+        """How many bytes of runs wait."""
+        if self._runs is None or self._taken is None:
+            return 0
+        return self._taken.waiting_bytes + self._runs.waiting_bytes
+
+    def _take_runs(self, log_end: int) -> bool:
+        """Index what waits of runs; return whether there may be more of them at once.
+
+        Who does that changes the index; meanwhile the loop adds to others.
+        """
+        if self._runs is None or self._taken is None:
+            return False
+        if not self._taken.waiting_bytes:
+            self._taken.swap(self._runs)
+        taken, goes_on = self._indexer.take(self._taken, log_end)
+        self._taken.take(taken)
+        return goes_on and taken > 0
 
     def _wake(self) -> None:
         """Have the thread look: the disk is to take what the loop has written, or did not."""
@@ -182,6 +193,8 @@ class Indexing:
                     self._rests = True  # before the look: the loop looks here behind a change
                     rest_s = self._rest_s()
                     self._rests = rest_s is None
+                    if self._rests:
+                        self._let_go()
                     self._wanted.wait(rest_s)
                     if self.error and not self._stopping:  # offers come faster than a disk mends
                         self._wanted.wait_for(lambda: self._stopping, RETRY_INTERVAL_S)
@@ -222,6 +235,8 @@ class Indexing:
         return more
 
     def _slice(self, log_now: LogSnapshot) -> bool:
+        if self._take_runs(log_now.end):
+            return True
         if compiled():
             return self._indexer.advance(log_now, SLICE_BYTES)
         began_s = time.thread_time()
@@ -235,6 +250,12 @@ class Indexing:
         if self.error:
             return RETRY_INTERVAL_S
         return SYNC_INTERVAL_S / 2 if self._indexer.position != self._synced_at else None
+
+    def _let_go(self) -> None:
+        """Have no memory for runs while nothing comes."""
+        for runs in (self._runs, self._taken):
+            if runs is not None:
+                runs.trim()
 
     def _sync_if_due(self, log_now: LogSnapshot) -> None:
         position = self._indexer.position

@@ -197,8 +197,8 @@ class Indexer:
         self._seal_if_full()
         return True
 
-    def take(self, runs: Any, log_end: int, bytes_max: int) -> tuple[int, bool]:
-        """Index what `slices.index_runs` is given, some `bytes_max` of it; nothing is synced.
+    def take(self, runs: Any, log_end: int) -> tuple[int, bool]:
+        """Index what `slices.index_runs` is given, as far as there is room; nothing is synced.
 
         Returns how many bytes of it are done, and whether it can go on there; else the log has to
         be read by `advance`. Raises OSError as that does.
@@ -206,10 +206,10 @@ class Indexer:
         growing = self._growing
         if growing is None or growing.full:
             return 0, False
-        entries, until = growing.count, min(len(runs), bytes_max)
+        entries = growing.count
         at, self.position, self._keys_done, why = growing.add(
             lambda *arrays: loops().index_runs(
-                runs, 0, until, self.position, self._keys_done, log_end, *arrays
+                runs, 0, len(runs), self.position, self._keys_done, log_end, *arrays
             )
         )
         self.entries += growing.count - entries

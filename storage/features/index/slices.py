@@ -191,6 +191,24 @@ def _put(
     return True
 
 
+def add_sums(data: Any, begun: int, room: int, block_bytes: int, sums: Any) -> tuple[int, int]:
+    """Sum blocks, the first of which has room for `room` bytes behind those that `begun` sums.
+
+    Notes in `sums` those of blocks that are full; returns how many, and the sum of what follows.
+    """
+    count = at = 0
+    with memoryview(data) as view:
+        while at < len(view):
+            part = view[at : at + room]
+            begun = crc32(part, begun)
+            at += len(part)
+            if len(part) < room:
+                break
+            sums[count] = begun
+            count, begun, room = count + 1, 0, block_bytes
+    return count, begun
+
+
 def link_entries(
     data: bytes, number: int, log_end: int, position: int, slots: Any
 ) -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ from isal.isal_zlib import crc32
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.replacing import replace_file
+from aerobee.storage.features.index.choice import loops
 from aerobee.storage.features.index.files import SLOT_BYTES, IndexShape, index_names
 from aerobee.storage.layout import (
     INDEX_ENTRY_FIELDS,
@@ -25,6 +26,8 @@ SUM_BYTES: Final = 4
 SLOTS_BYTES: Final = SLOT_BYTES * INDEX_SUM_SLOTS
 """Of slots that have one sum."""
 ENTRY_BYTES: Final = INDEX_ENTRY_FIELDS.size
+BLOCK_BYTES: Final = ENTRY_BYTES * INDEX_SUM_ENTRIES
+"""Of entries that have one sum."""
 _HEAD: Final = INDEX_SUMS_FIELDS.run()
 
 Numbers = Any
@@ -78,16 +81,11 @@ class EntrySums:
 
     def add(self, data: memoryview | bytes) -> None:
         """Go on with entries."""
-        entries, at = memoryview(data), 0
-        while at < len(entries):
-            room = INDEX_SUM_ENTRIES - self._count % INDEX_SUM_ENTRIES
-            part = entries[at : at + room * ENTRY_BYTES]
-            self._begun = crc32(part, self._begun)
-            self._count += len(part) // ENTRY_BYTES
-            at += len(part)
-            if self._count % INDEX_SUM_ENTRIES == 0:
-                self._whole.append(self._begun)
-                self._begun = 0
+        room = (INDEX_SUM_ENTRIES - self._count % INDEX_SUM_ENTRIES) * ENTRY_BYTES
+        full = _zeros(len(data) // BLOCK_BYTES + 2)
+        count, self._begun = loops().add_sums(data, self._begun, room, BLOCK_BYTES, full)
+        self._count += len(data) // ENTRY_BYTES
+        self._whole.extend(full[:count])
 
     def cut(self, count: int) -> int:
         """Have no entry from a number on; return from which one on they are to be added again."""
@@ -124,10 +122,14 @@ def sums_of_none(slots_bytes: int) -> Numbers:
 
 def sums_of_slots(slots: Any) -> Numbers:
     """Return the sums of a file's slots."""
-    with memoryview(slots) as view:
-        return array(
-            "I", [crc32(view[at : at + SLOTS_BYTES]) for at in range(0, len(view), SLOTS_BYTES)]
-        )
+    sums = _zeros(len(slots) // SLOTS_BYTES + 1)
+    count, last = loops().add_sums(slots, 0, SLOTS_BYTES, SLOTS_BYTES, sums)
+    sums[count] = last
+    return sums[: -(-len(slots) // SLOTS_BYTES)]
+
+
+def _zeros(count: int) -> Numbers:
+    return array("I", bytes(SUM_BYTES * count))
 
 
 def sums_path(index_file: Path) -> Path:

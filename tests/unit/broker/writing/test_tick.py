@@ -57,18 +57,6 @@ async def test_much_in_one_turn_is_answered_before_the_turn_ends(tmp_path: Path)
         assert {reply.code for reply in replies} == {ResponseCode.SUCCESS}
 
 
-async def test_what_can_wait_is_done_when_all_have_their_answers(tmp_path: Path) -> None:
-    """Keys are hashed while those who sent them have something to do."""
-    async with served(tmp_path) as (broker, connection, wire):
-        tick, log = connection.traffic.tick, broker.store.commit_log
-        seen: list[tuple[int, bool]] = []
-        tick.turn_done = lambda: seen.append((len(wire.replies()), log.committed == log.position))
-        connection.data_received(FRAME * 3)
-        assert not seen
-        await asyncio.sleep(0)
-        assert seen == [(3, True)]
-
-
 async def test_with_sync_flush_a_turn_waits_for_one_sync(tmp_path: Path) -> None:
     """However much it brings: a sync of its own for each part would take longer."""
     async with served(tmp_path, flushDiskType="SYNC_FLUSH") as (broker, connection, wire):

@@ -34,7 +34,7 @@ PAIRS = st.lists(st.tuples(NAMES, VALUES), max_size=5)
 
 def let_runs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the index ask for nothing."""
-    for name in ("TAKE_BYTES", "FOLLOW_BYTES"):
+    for name in ("FOLLOW_BYTES", "FOLLOW_BYTES_WITH_RUNS"):
         monkeypatch.setattr(feature, name, sys.maxsize >> 1)
     for name in ("FOLLOW_INTERVAL_S", "EXPIRY_INTERVAL_S"):
         monkeypatch.setattr(feature, name, 3600.0)

@@ -267,7 +267,8 @@ async def test_much_is_handed_over_before_its_time(
 ) -> None:
     """While the caches have it."""
     monkeypatch.setattr(feature, "FOLLOW_INTERVAL_S", 3600.0)
-    monkeypatch.setattr(feature, "FOLLOW_BYTES", 1000)
+    for name in ("FOLLOW_BYTES", "FOLLOW_BYTES_WITH_RUNS"):
+        monkeypatch.setattr(feature, name, 1000)
     monkeypatch.setattr(feature, "EXPIRY_INTERVAL_S", 3600.0)  # which hands over as well
     async with live_broker(tmp_path, **SMALL) as live:
         await send(live, 20)

@@ -1,4 +1,4 @@
-"""What compiled sends bring is indexed in the loop; the thread has what the loop cannot do."""
+"""Of what compiled sends bring the keys need no look at the log; who has few is the loop's."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
 from aerobee.broker.compiled.choice import is_compiled
-from aerobee.broker.features.index import feature
+from aerobee.broker.features.index import feature, indexing
 from aerobee.broker.features.index.feature import MessageIndex
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.message.record import decode_record
@@ -26,10 +26,12 @@ pytestmark = pytest.mark.skipif(
 SMALL = {"max_hash_slot_num": 100, "max_index_num": 100_000}
 
 
-@pytest.fixture
-def taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the loop take whatever a turn brings."""
-    monkeypatch.setattr(feature, "TAKE_BYTES", 1)
+@pytest.fixture(params=["loop", "thread"])
+def taken_soon(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """Have one of them take whatever comes; return who."""
+    monkeypatch.setattr(feature, "FOLLOW_INTERVAL_S", 0.005)
+    monkeypatch.setattr(indexing, "TURN_BYTES", 1 << 30 if request.param == "loop" else 0)
+    return str(request.param)
 
 
 def index_of(live: LiveBroker) -> MessageIndex:
@@ -101,18 +103,18 @@ def advanced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield counts
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_the_log_is_not_read_for_plain_sends(tmp_path: Path, advanced: list[int]) -> None:
-    """The loop has indexed them when they are answered, all keys in the log's order."""
+    """All keys are there, in the log's order."""
     async with live_broker(tmp_path, **SMALL) as live:
         await warm(live)
         advanced.clear()
-        await send(live, range(5, 60))
-        log, room = live.broker.store.commit_log, index_of(live)
-        assert room.indexing.position == log.committed
+        for begin in range(5, 60, 11):
+            await send(live, range(begin, begin + 11))
+            await settled(live)
         await all_found(live, range(60))
         assert sum(advanced) == 0
-        assert room.indexer.entries == 60 * 4
+        assert index_of(live).indexer.entries == 60 * 4
 
 
 async def test_few_are_taken_in_a_moment(tmp_path: Path, advanced: list[int]) -> None:
@@ -127,7 +129,7 @@ async def test_few_are_taken_in_a_moment(tmp_path: Path, advanced: list[int]) ->
         await all_found(live, range(9))
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_what_came_another_way_is_read_from_the_log(tmp_path: Path) -> None:
     """Sends with properties that the checked path stores, between others."""
     async with live_broker(tmp_path, **SMALL) as live:
@@ -141,7 +143,7 @@ async def test_what_came_another_way_is_read_from_the_log(tmp_path: Path) -> Non
         assert index_of(live).indexer.entries == 35 * 4
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_very_many_keys_are_the_threads(tmp_path: Path, advanced: list[int]) -> None:
     """Whoever sends them holds up nobody."""
     async with live_broker(tmp_path, **SMALL) as live:
@@ -155,7 +157,7 @@ async def test_very_many_keys_are_the_threads(tmp_path: Path, advanced: list[int
         assert index_of(live).indexer.entries == 20 * 4 + 4 * 2000
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_while_the_thread_has_the_index_runs_wait(tmp_path: Path) -> None:
     """For a sync, say; the loop goes on, and takes them afterwards though nothing comes."""
     async with live_broker(tmp_path, **SMALL) as live:
@@ -169,7 +171,7 @@ async def test_while_the_thread_has_the_index_runs_wait(tmp_path: Path) -> None:
         await all_found(live, range(30))
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_what_has_no_room_to_wait_is_read_from_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +192,7 @@ async def test_what_has_no_room_to_wait_is_read_from_the_log(
         assert room.indexer.entries == 35 * 4
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
     """The thread syncs it and makes the next, with the keys of one record in both."""
     async with live_broker(tmp_path, max_hash_slot_num=10, max_index_num=50) as live:
@@ -203,7 +205,7 @@ async def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> No
         assert len(list((tmp_path / "store" / "index").iterdir())) == -(-95 * 4 // 49)
 
 
-@pytest.mark.usefixtures("taken_at_once")
+@pytest.mark.usefixtures("taken_soon")
 async def test_a_disk_that_refuses_the_loop_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,17 +224,18 @@ async def test_a_disk_that_refuses_the_loop_is_tried_again(
         await warm(live)
         full = True
         await send(live, range(5, 20))
-        assert "no space left" in (index_of(live).indexing.error or "")
+        room = index_of(live)
+        await until(lambda: "no space left" in (room.indexing.error or ""), what="the refusal")
         await send(live, range(20, 30))
         full = False
-        await until(lambda: index_of(live).indexing.error is None, what="it to be tried again")
+        await until(lambda: room.indexing.error is None, what="it to be tried again")
         await send(live, range(30, 40))
         await settled(live)
         await all_found(live, range(40))
 
 
-@pytest.mark.usefixtures("taken_at_once")
-async def test_a_stop_syncs_what_the_loop_has_written(tmp_path: Path, advanced: list[int]) -> None:
+@pytest.mark.usefixtures("taken_soon")
+async def test_a_stop_syncs_what_was_written(tmp_path: Path, advanced: list[int]) -> None:
     """The next start goes on behind it, without reading the log again."""
     async with live_broker(tmp_path, **SMALL) as live:
         await warm(live)
@@ -243,8 +246,8 @@ async def test_a_stop_syncs_what_the_loop_has_written(tmp_path: Path, advanced: 
         assert sum(advanced) == 0
 
 
-@pytest.mark.usefixtures("taken_at_once")
-async def test_the_thread_syncs_what_the_loop_has_written(
+@pytest.mark.usefixtures("taken_soon")
+async def test_the_thread_syncs_what_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By time, though nobody has offered it anything."""
