@@ -12,7 +12,7 @@ _MORE: Final = {"broker": "broker", "namesrv": "broker", "demo": "broker", "expo
 def aerobee() -> None:
     """`aerobee`: every command."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    if word in _MORE:
+    if word in _MORE and (word != "broker" or "start" in sys.argv[2:3]):  # its others ask a cluster
         exit_without(_MORE[word], f"aerobee {word}")
     exit_without("cli", "aerobee")
     from aerobee.cli.main import main

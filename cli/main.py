@@ -12,11 +12,36 @@ SETTINGS: Final = {
     "max_content_width": 100,
 }
 
+START: Final = Lazy("aerobee.cli.broker_start", "start", "serve until SIGTERM or Ctrl-C", "broker")
+_BROKER: Final = "aerobee.cli.operate.broker"
+
 broker = Program(
-    {"start": Lazy("aerobee.cli.broker_start", "start", "serve until SIGTERM or Ctrl-C", "broker")},
+    {"start": START},
     name="broker",
     context_settings=SETTINGS,
     help="A message broker that RocketMQ clients use.",
+)
+
+brokers = Program(
+    {
+        "start": START,
+        "list": Lazy(_BROKER, "list_brokers", "versions, rates, disks"),
+        "describe": Lazy(_BROKER, "describe", "everything that a broker says of itself"),
+        "settings": Lazy(_BROKER, "get_settings", "show the settings of a broker"),
+        "set": Lazy(_BROKER, "set_settings", "change settings of a broker that runs"),
+        "wipe-writes": Lazy(_BROKER, "wipe_writes", "let nameservers say that it takes nothing"),
+        "allow-writes": Lazy(_BROKER, "allow_writes", "undo wipe-writes"),
+        "drain": Lazy(_BROKER, "drain", "take no more, and wait until all is consumed"),
+    },
+    name="broker",
+    context_settings=SETTINGS,
+    help="Brokers: start one, look at them, take one out of service.",
+    epilog=examples(
+        "aerobee broker start -n 127.0.0.1:9876",
+        "aerobee broker list --watch 2",
+        "aerobee broker set broker-a fileReservedTime=24",
+        "aerobee broker drain broker-a --drain-timeout 600",
+    ),
 )
 
 namesrv = Program(
@@ -39,9 +64,23 @@ main = Program(
             "broker",
         ),
         "namesrv": Lazy("aerobee.cli.main", "namesrv", "the nameserver: namesrv start", "broker"),
-        "broker": Lazy("aerobee.cli.main", "broker", "the broker: broker start", "broker"),
+        "broker": Lazy("aerobee.cli.main", "brokers", "brokers: start, list, set up, drain"),
         "status": Lazy("aerobee.cli.topics", "status", "the brokers and topics of a cluster"),
         "create-topic": Lazy("aerobee.cli.topics", "create_topic", "make a topic on every broker"),
+        "topic": Lazy("aerobee.cli.operate.topic", "topic", "topics: list, describe, create ..."),
+        "group": Lazy(
+            "aerobee.cli.operate.group", "group", "consumer groups, their lag and members"
+        ),
+        "offset": Lazy("aerobee.cli.operate.offset", "offset", "let a group go on elsewhere"),
+        "message": Lazy(
+            "aerobee.cli.operate.message", "message", "browse, find, tail, produce, copy messages"
+        ),
+        "dlq": Lazy("aerobee.cli.operate.dlq", "dlq", "dead letters: list, show, resend"),
+        "cluster": Lazy("aerobee.cli.operate.broker", "cluster", "what has registered"),
+        "doctor": Lazy(
+            "aerobee.cli.operate.doctor", "doctor", "why clients get no route, or nothing"
+        ),
+        "config": Lazy("aerobee.cli.operate.config", "config", "topics and groups as a file"),
         "export": Lazy(
             "aerobee.cli.export", "export", "write a store's messages to Parquet", "export"
         ),

@@ -1,0 +1,106 @@
+"""The options that all commands over a cluster have, and what they are handed for them."""
+
+import asyncio
+import functools
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+import click
+
+from aerobee.admin.client import AdminClient
+from aerobee.cli.operate.output import FORMATS, Format
+from aerobee.cli.program import WrongSettings
+from aerobee.cli.tls_options import tls_options
+from aerobee.client.errors import InvalidMessage, InvalidUse
+from aerobee.client.settings import ClientSettings
+from aerobee.remoting.net.addresses import BadAddress
+from aerobee.remoting.net.tls import TlsClientSettings
+
+
+class ClusterDoor(NamedTuple):
+    """Which cluster is asked, how, and in what form the answer is wanted (None: as fits)."""
+
+    namesrv: str
+    settings: ClientSettings
+    output: Format | None
+
+    def admin(self, namesrv: str | None = None) -> AdminClient:
+        """Make a client of the cluster, or of another one that is asked in the same way."""
+        return AdminClient(namesrv or self.namesrv, settings=self.settings)
+
+
+def asks_cluster(
+    command: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., None]:
+    """Add -n, -o, --timeout and the options of TLS to a command, and run it on an event loop."""
+
+    @tls_options
+    @click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0.1, 3600),
+        default=5.0,
+        show_default=True,
+        help="Seconds that one question to a server may take.",
+    )
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        help="How to print. [default: table on a terminal, text in a pipe]",
+    )
+    @click.option(
+        "-n",
+        "--namesrv-addr",
+        "namesrv",
+        default="127.0.0.1:9876",
+        show_default=True,
+        envvar=["AEROBEE_NAMESRV_ADDR", "NAMESRV_ADDR"],
+        help="Nameservers, host:port joined by a semicolon.",
+    )
+    @functools.wraps(command)
+    def asking(
+        *,
+        namesrv: str,
+        timeout_s: float,
+        output: Format | None,
+        tls: TlsClientSettings | None,
+        **others: Any,
+    ) -> None:
+        settings = ClientSettings(tls=tls, api_timeout_ms=int(timeout_s * 1000))
+        door = ClusterDoor(namesrv, settings, output)
+        try:
+            asyncio.run(command(door, **others))
+        except (InvalidUse, InvalidMessage, BadAddress) as error:
+            raise WrongSettings(str(error)) from None
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+
+    return asking
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask whether to go on, unless that was said; ends with code 2 where nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise WrongSettings(f"{question} Say --yes: there is no terminal to ask on.")
+    click.confirm(question, abort=True, err=True)
+
+
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+broker_option = click.option("-b", "--broker", help="This broker alone.")
+cluster_option = click.option("-c", "--cluster", help="The brokers of this cluster alone.")
+
+
+async def watch(every_s: float | None, once: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do something once, or again and again until Ctrl-C, on a terminal in the same place."""
+    while True:
+        if every_s is not None and sys.stdout.isatty():
+            click.clear()
+        await once()
+        if every_s is None:
+            return
+        sys.stdout.flush()
+        await asyncio.sleep(every_s)
