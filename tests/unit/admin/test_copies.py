@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,30 @@ async def test_a_copy_keeps_the_order_of_each_queue_and_what_is_new_is_added(
             assert (each.body, each.tags, each.keys) == (
                 original.body, original.tags, original.keys,
             )  # fmt: skip
+
+
+async def test_a_topic_is_copied_to_another_cluster(
+    cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """Whose queues may be other ones; interrupted it goes on there, too."""
+    async with (
+        EmbeddedCluster(root=tmp_path / "other") as other,
+        AdminClient(cluster.namesrv_addr) as here,
+        AdminClient(other.namesrv_addr) as there,
+    ):
+        await other.create_topic("target", 3)
+        done: list[int] = []
+        for limit in (13, None, None):
+            job = TopicCopy(here.copy_end, there.copy_end, "source", "over", as_it_is("target"))
+            await with_producer(other.namesrv_addr, ClientSettings(), partial(job.run, limit=limit))
+            done.append(job.counts.sent)
+        assert done == [13, COUNT - 13, 0]
+        found = await copied(there)
+        assert Counter(each.body for each in found) == {b"%d" % n: 1 for n in range(COUNT)}
+        with pytest.raises(InvalidUse, match="make it first"):
+            wrong = as_it_is("target-elsewhere")
+            job = TopicCopy(here.copy_end, there.copy_end, "source", "lost", wrong)
+            await with_producer(other.namesrv_addr, ClientSettings(), job.run)
 
 
 async def test_a_copy_of_a_group_with_members_is_refused(cluster: EmbeddedCluster) -> None:
