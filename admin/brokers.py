@@ -125,13 +125,16 @@ class BrokerAdmin:
         *,
         timeout_s: float | None = None,
         settle_s: float = ROUTES_S,
+        skip_absent: bool = False,
         progress: Callable[[DrainState], None] = lambda state: None,
     ) -> DrainState:
         """Let a broker take no more messages, and wait until groups have consumed what it has.
 
         Clients hear of it with their next route: it takes at least `settle_s`, and until nothing
-        has come between two looks. Afterwards it can be stopped. Raises Unavailable when the time
-        is up; then, or when the call is cancelled, the broker takes messages again as before.
+        has come between two looks. Groups without members never end, unless it is to `skip_absent`
+        ones, which get the rest when the broker is back. Afterwards it can be stopped. Raises
+        Unavailable when the time is up; then, or when the call is cancelled, the broker takes
+        messages again as before.
         """
         (master,) = await self._admin.masters_of(None, broker)
         before = (await self.settings_at(master.address)).get(PERMISSION, "")
@@ -142,7 +145,7 @@ class BrokerAdmin:
                 settled_s = time.monotonic() + settle_s
                 before_last: DrainState | None = None
                 while True:
-                    state = await self._drained(master)
+                    state = await self._drained(master, skip_absent)
                     progress(state)
                     if state.is_done and state == before_last and time.monotonic() >= settled_s:
                         return state
@@ -152,13 +155,13 @@ class BrokerAdmin:
             await self._set_at(master.address, {PERMISSION: before})
             raise Unavailable(
                 f"{broker} still has messages to consume after {timeout_s:g} s; it takes messages"
-                " again: groups without members never end (aerobee group list)"
+                " again: groups without members never end (--skip-absent)"
             ) from None
         except BaseException:
             await asyncio.shield(self._set_at(master.address, {PERMISSION: before}))
             raise
 
-    async def _drained(self, master: BrokerEntry) -> DrainState:
+    async def _drained(self, master: BrokerEntry, skip_absent: bool) -> DrainState:
         groups = (await self._groups.configs(broker=master.name)).or_raise()[master.name]
         wanted = [group for group in sorted(groups) if not is_own_group(group)]
 
@@ -167,6 +170,8 @@ class BrokerAdmin:
             (stats,) = (await self._groups.progress(group, [master])).or_raise().values()
             lags = dict(stats.offset_table)
             (online,) = (await self._groups.connections(group, [master])).or_raise().values()
+            if online is None and skip_absent:
+                return 0
             subscribed = set(online.subscription_table) if online is not None else set()
             for topic in sorted(subscribed - {queue.topic for queue in lags}):
                 found = (await self._groups.progress(group, [master], topic)).or_raise()

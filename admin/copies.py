@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from aerobee.admin.calls import AdminCalls, side_by_side
-from aerobee.admin.groups import GroupAdmin
+from aerobee.admin.groups import MARK_SUFFIX, GroupAdmin
 from aerobee.admin.offsets import OffsetAdmin
 from aerobee.admin.reading import MessageAdmin, MessageFilter, QueueSpan
 from aerobee.client import Message, Producer, ProducerSettings
@@ -33,7 +33,6 @@ from aerobee.remoting.errors import AerobeeError
 
 COPIED_FROM: Final = "AEROBEE_COPIED_FROM"
 """The property of a copy that names its original: group, topic, broker, queue and offset."""
-MARK_SUFFIX: Final = "-mark"
 GROUP_MAX: Final = 120 - len(MARK_SUFFIX)
 QUEUES_AT_ONCE: Final = 16
 CHECKPOINT_MESSAGES: Final = 1_000

@@ -16,8 +16,6 @@ from aerobee.remoting.words import DLQ_PREFIX, RETRY_PREFIX
 RESENDS: Final = "AEROBEE_RESENDS"
 """The property that counts how often a dead letter was sent again."""
 RESENDS_MAX: Final = 3
-RESEND_GROUP: Final = "aerobee-resend-"
-"""Begins the name under which a resend of a group's dead letters keeps its place."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):

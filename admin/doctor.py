@@ -217,7 +217,7 @@ class Doctor:
                 "error",
                 f"{where} on {name}",
                 "may not consume (consumeEnable is false)",
-                f"`aerobee group create {group}` gives it the usual settings",
+                f"`aerobee group alter {group} --enabled`",
             )
             for name, config in described.configs.items()
             if not config.consume_enable

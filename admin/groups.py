@@ -1,7 +1,7 @@
 """Consumer groups: who is in them, how far they are, and changes (200, 201, 203, 207, 208, 307)."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -39,6 +39,10 @@ TOOLS_GROUPS: Final = frozenset(
     }
 )  # fmt: skip
 """Groups that each broker has for tools (MixAll.java)."""
+COPY_PREFIX: Final = "aerobee-copy-"
+RESEND_PREFIX: Final = "aerobee-resend-"
+MARK_SUFFIX: Final = "-aerobee-mark"
+"""Names under which copies and resends of ours keep their places."""
 
 
 class ConnectedMember(msgspec.Struct, frozen=True):
@@ -226,6 +230,36 @@ class GroupAdmin:
             await self.put(master.address, config)
         return masters
 
+    async def alter(
+        self,
+        group: str,
+        changes: Mapping[str, Any],
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, tuple[SubscriptionGroupConfig, SubscriptionGroupConfig]]:
+        """Change fields of a group's settings wherever it is; return by broker how it was and is.
+
+        Raises InvalidUse where no chosen broker has it.
+        """
+        masters = await self._admin.masters_of(cluster, broker)
+        answers = await self._admin.each(masters, lambda each: all_groups(self._admin, each))
+        known = answers.or_raise()
+        changed = {
+            master.name: (before, msgspec.structs.replace(before, **changes))
+            for master in masters
+            if (before := known[master.name].get(group)) is not None
+        }
+        if not changed:
+            names = ", ".join(master.name for master in masters)
+            raise InvalidUse(
+                f"no group {group!r} on {names}; `aerobee group create {group}` makes it"
+            )
+        for master in masters:
+            if master.name in changed:
+                await self.put(master.address, changed[master.name][1])
+        return changed
+
     async def delete(
         self, group: str, *, cluster: str | None = None, dead_letters: bool = False
     ) -> list[BrokerEntry]:
@@ -278,7 +312,11 @@ class GroupAdmin:
 
 def is_own_group(group: str) -> bool:
     """Whether brokers made a group for themselves, or for tools."""
-    return group.startswith(SYSTEM_GROUP_PREFIX) or group in TOOLS_GROUPS
+    return (
+        group in TOOLS_GROUPS
+        or group.startswith((SYSTEM_GROUP_PREFIX, COPY_PREFIX, RESEND_PREFIX))
+        or group.endswith(MARK_SUFFIX)
+    )
 
 
 def _members(connections: dict[str, ConsumerConnection]) -> list[ConnectedMember]:

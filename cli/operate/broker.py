@@ -170,9 +170,16 @@ async def allow_writes(door: ClusterDoor, name: str) -> None:
 @click.argument("name")
 @click.option("--drain-timeout", "limit_s", type=click.FloatRange(1), metavar="SECONDS",
               help="Give up after so long. [default: never]")  # fmt: skip
+@click.option(
+    "--skip-absent",
+    is_flag=True,
+    help="Do not wait for groups without members: they get the rest when it is back.",
+)
 @yes_option
 @asks_cluster
-async def drain(door: ClusterDoor, name: str, limit_s: float | None, yes: bool) -> None:
+async def drain(
+    door: ClusterDoor, name: str, limit_s: float | None, skip_absent: bool, yes: bool
+) -> None:
     """Let a broker take no more messages, and wait until groups have consumed what it has.
 
     Clients hear of it within 30 seconds. Then it can be stopped: this leaves it as it is
@@ -193,7 +200,9 @@ async def drain(door: ClusterDoor, name: str, limit_s: float | None, yes: bool) 
             told = text
 
     async with door.admin() as admin:
-        await admin.broker.drain(name, timeout_s=limit_s, progress=progress)
+        await admin.broker.drain(
+            name, timeout_s=limit_s, skip_absent=skip_absent, progress=progress
+        )
     click.echo(f"{name}: drained, it can be stopped")
 
 

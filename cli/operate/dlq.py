@@ -4,12 +4,12 @@ import click
 
 from aerobee.admin.copies import GROUP_MAX, TopicCopy
 from aerobee.admin.dead_letters import (
-    RESEND_GROUP,
     RESENDS_MAX,
     origin_topic,
     reason_of,
     resend_rule,
 )
+from aerobee.admin.groups import RESEND_PREFIX
 from aerobee.admin.reading import MessageFilter
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, confirm, yes_option
 from aerobee.cli.operate.message import run_copy
@@ -99,7 +99,7 @@ async def resend(
     letter, and is left out when it has been sent again --resends-max times: AEROBEE_RESENDS among
     its properties counts. The dead letters themselves stay where they are.
     """
-    name = name or RESEND_GROUP + group
+    name = name or RESEND_PREFIX + group
     if len(name) > GROUP_MAX:
         raise InvalidUse(f"{name!r} is longer than {GROUP_MAX} characters: give a --name")
     async with door.admin() as admin:

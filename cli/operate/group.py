@@ -1,7 +1,7 @@
-"""`aerobee group`: list, describe, members, create, delete."""
+"""`aerobee group`: list, describe, members, create, alter, delete."""
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -161,6 +161,35 @@ async def create(
 
 
 @group.command(
+    epilog=examples(
+        "aerobee group alter billing --retries 3", "aerobee group alter billing --disabled"
+    )
+)
+@click.argument("name")
+@click.option(
+    "--retries",
+    "retry_max_times",
+    type=click.IntRange(-1, 2**31 - 1),
+    help="How often a message is tried again before it is a dead letter.",
+)
+@click.option("--ordered/--unordered", "consume_message_orderly", default=None, help="In order.")
+@click.option("--enabled/--disabled", "consume_enable", default=None, help="May it consume?")
+@broker_option
+@cluster_option
+@asks_cluster
+async def alter(
+    door: ClusterDoor, name: str, broker: str | None, cluster: str | None, **given: Any
+) -> None:
+    """Change the settings of a group wherever it is; what is not given stays as it is."""
+    changes = {key: value for key, value in given.items() if value is not None}
+    async with door.admin() as admin:
+        changed = await admin.group.alter(name, changes, cluster=cluster, broker=broker)
+    for broker_name, (before, after) in changed.items():
+        was, now = _config_text(before), _config_text(after)
+        click.echo(f"{broker_name}: {now if was == now else f'{was} -> {now}'}")
+
+
+@group.command(
     epilog=examples("aerobee group delete billing", "aerobee group delete b --dead-letters --yes")
 )
 @click.argument("name")
@@ -191,6 +220,12 @@ async def _ask(admin: AdminClient, name: str, dead_letters: bool) -> None:
         f" again{letters}?",
         False,
     )
+
+
+def _config_text(config: SubscriptionGroupConfig) -> str:
+    order = "in order, " if config.consume_message_orderly else ""
+    enabled = "" if config.consume_enable else ", may not consume"
+    return f"{order}{config.retry_max_times} retries{enabled}"
 
 
 def _queues(found: GroupDescription) -> Table:

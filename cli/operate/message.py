@@ -8,12 +8,12 @@ import click
 
 from aerobee.admin.copies import (
     GROUP_MAX,
-    MARK_SUFFIX,
     CopyCounts,
     TopicCopy,
     as_it_is,
     with_producer,
 )
+from aerobee.admin.groups import COPY_PREFIX, MARK_SUFFIX
 from aerobee.admin.reading import MessageFilter, QueueSpan
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, broker_option
 from aerobee.cli.operate.jsonl import ProducedLines
@@ -367,7 +367,7 @@ def _copy_name(source: str, target: str, name: str | None, to_namesrv: str | Non
         raise InvalidUse(f"source and target are {source!r}")
     if name is None and to_namesrv is not None:
         raise InvalidUse("a copy to another cluster needs a --name, which stays the same")
-    name = name or f"copy-{source}-to-{target}".replace("%", "-")
+    name = name or f"{COPY_PREFIX}{source}-to-{target}".replace("%", "-")
     if len(name) > GROUP_MAX:
         raise InvalidUse(f"{name!r} is longer than {GROUP_MAX} characters: give a --name")
     return name

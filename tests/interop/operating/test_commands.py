@@ -12,6 +12,7 @@ from support.interop.cluster import Cluster
 from support.interop.rocketmq_server import RocketMQ
 from support.servers.commands import Commands
 
+from aerobee.admin import AdminClient
 from aerobee.client import ConsumeFrom, PushConsumer, ReceivedMessage
 from aerobee.client.settings import PushSettings
 
@@ -137,7 +138,9 @@ def test_groups_and_offsets(sent: str, commands: Commands) -> None:
     commands(*words, "--to-time", "1h", "--yes")
     assert lag(commands) == 12
     asyncio.run(consume(commands.namesrv, GROUP, TOPIC, 12))
-    assert GROUP in {row["group"] for row in commands.json("group", "list")}
+    commands("group", "alter", GROUP, "--retries", "5", "--disabled")
+    (row,) = commands.json("group", "list", "--like", GROUP)
+    assert (row["group"], row["retries"], row["may_consume"]) == (GROUP, 5, False)
     commands("group", "delete", GROUP, "--yes")
     assert GROUP not in {row["group"] for row in commands.json("group", "list")}
     assert "no group" in commands("group", "describe", GROUP, code=2).stderr
@@ -188,6 +191,19 @@ def test_brokers(cluster: Cluster, sent: str, commands: Commands) -> None:
     commands("broker", "allow-writes", "broker-a")
     rows = commands.json("doctor", "--topic", TOPIC)
     assert {row["state"] for row in rows} == {"ok"}, rows
+
+
+def test_draining(sent: str, commands: Commands) -> None:
+    """A broker takes no more, and is done when the groups that are there have consumed."""
+
+    async def drain() -> dict[str, str]:
+        async with AdminClient(commands.namesrv) as admin:
+            await admin.broker.drain("broker-a", timeout_s=30, settle_s=0, skip_absent=True)
+            drained = await admin.broker.settings("broker-a")
+            await admin.broker.set("broker-a", {"brokerPermission": "6"})
+            return drained
+
+    assert asyncio.run(drain())["brokerPermission"] == "4"
 
 
 def test_configuration(sent: str, commands: Commands, tmp_path: Path) -> None:

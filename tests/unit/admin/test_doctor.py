@@ -143,6 +143,8 @@ async def test_a_drain_that_ends_early_lets_the_broker_take_messages_again(
         with pytest.raises(Unavailable, match="it takes messages again"):
             await admin.broker.drain("broker-a", timeout_s=0.1)
         assert (await admin.broker.settings("broker-a"))["brokerPermission"] == "6"
+        await admin.broker.drain("broker-a", timeout_s=60, settle_s=0, skip_absent=True)
+        await admin.broker.set("broker-a", {"brokerPermission": "6"})
         looked = asyncio.Event()
         drain = admin.broker.drain("broker-a", progress=lambda state: looked.set())
         task = asyncio.ensure_future(drain)

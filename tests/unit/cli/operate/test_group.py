@@ -151,6 +151,16 @@ def test_a_group_is_made_and_deleted(commands: Commands) -> None:
         {"group": "cli-short-lived", "brokers": "broker-a", "may_consume": True, "ordered": True,
          "retries": 3}
     ]  # fmt: skip
+    altered = commands("group", "alter", "cli-short-lived", "--retries", "4", "--disabled")
+    assert altered.stdout == (
+        "broker-a: in order, 3 retries -> in order, 4 retries, may not consume\n"
+    )
+    (wrong,) = [row for row in commands.json("doctor", "--group", "cli-short-lived", code=1)
+                if row["state"] == "error"]  # fmt: skip
+    assert "may not consume" in wrong["what"] and "--enabled" in wrong["do"]
+    again = commands("group", "alter", "cli-short-lived", "--enabled", "--unordered")
+    assert again.stdout.endswith(" -> 4 retries\n")
+    assert "`aerobee group create" in commands("group", "alter", "no-such", code=2).stderr
     commands("group", "delete", "cli-short-lived", "--yes")
     assert commands.json("group", "list", "--like", "cli-short") == []
     commands("group", "delete", "cli-short-lived", "--yes")
