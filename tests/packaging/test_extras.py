@@ -248,11 +248,15 @@ def test_a_server_elsewhere_on_the_path_is_found(
 def test_a_command_of_the_line_says_what_it_needs(tmp_path: Path) -> None:
     """Where `cli` is installed and nothing else; help is there all the same."""
     install = PartialInstall(tmp_path, "cli")
-    for command, extra in (("broker", "broker"), ("demo", "broker"), ("export", "export")):
+    for command, what, extra in (
+        ("broker", "broker start", "broker"),  # its other words ask a cluster
+        ("demo", "demo", "broker"),
+        ("export", "export", "export"),
+    ):
         code = f"from aerobee.cli.main import main; main(['{command}', 'start'])"
         done = install.run("-c", code)
         assert done.returncode == 2
-        assert SAID.format(what=f"{command}", extra=extra).removeprefix("error: ") in done.stderr
+        assert SAID.format(what=what, extra=extra).removeprefix("error: ") in done.stderr
         assert "Traceback" not in done.stderr
     done = install.run("-c", "from aerobee.cli.main import main; main(['--help'])")
     assert done.returncode == 0 and "status" in done.stdout
