@@ -34,8 +34,9 @@ OWNERS_ASKED_MAX: Final = 200
 """Members that are asked which queues they have; of more nobody wants to read it."""
 TOOLS_GROUPS: Final = frozenset(
     {
-        "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PERMISSION", "CID_ONS-HTTP-PROXY",
+        "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER", "__MONITOR_CONSUMER",
+        "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_OWNER", "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
     }
 )  # fmt: skip
 """Groups that each broker has for tools (MixAll.java)."""
