@@ -86,7 +86,7 @@ def test_a_worker_runs_tasks(namesrv: str, tmp_path: Path) -> None:
         slow = task("slow", "cake").delay()
         notes = tmp_path / "notes"
         ends = time.monotonic() + 2 * SECONDS_MAX
-        while not notes.exists():
+        while not notes.exists() or not notes.read_text().endswith("\n"):  # made, then written
             assert time.monotonic() < ends
             time.sleep(0.05)
         os.killpg(killed.pid, signal.SIGKILL)

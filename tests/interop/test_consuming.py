@@ -8,7 +8,7 @@ import pytest
 from support.interop import peers
 from support.interop.meeting import Meeting, content
 from support.interop.peers import Peer, PeerFailed, Received
-from support.interop.raw_messages import read_queue
+from support.interop.raw_messages import read_queue, wait_for_end
 from support.interop.sessions import Member
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -131,6 +131,7 @@ def test_orderly_gives_up_after_its_retries(meeting: Meeting, client: Peer) -> N
         tries = 3 if client is peers.GO else 2  # Go gives up when there are more than `retries`
         consumer.wait_for(2 + tries, settle_s=1.5)
     assert consumer.bodies() == [b"one", *[b"fail=9"] * tries, b"two"]
+    wait_for_end(meeting.broker, f"%DLQ%{group}", 0, 1)
     (dead,) = read_queue(meeting.broker, f"%DLQ%{group}", 0)
     assert (dead.body, dead.properties["RETRY_TOPIC"]) == (b"fail=9", topic)
 

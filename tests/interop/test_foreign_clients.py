@@ -7,7 +7,13 @@ from support.interop import peers
 from support.interop.cluster import Cluster
 from support.interop.meeting import Meeting
 from support.interop.peers import Consumer, Content, Peer
-from support.interop.raw_messages import create_topic, read_queue, send, wait_for_route
+from support.interop.raw_messages import (
+    create_topic,
+    read_queue,
+    send,
+    wait_for_end,
+    wait_for_route,
+)
 from support.interop.raw_remoting import RawClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -15,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 QUEUES = 4
 COMPRESSED_BYTES = 9000  # every client compresses from 4 KiB on
 WAKINGS = 3
-WAKE_UPS_S_MAX = 8.0  # of all: one not woken waits 5 s from the one before, for the next look
+WAKE_UPS_S_MAX = 11.0  # of all: one not woken waits 5 s from the one before, for the next look
 
 
 def topic_of(word: str, peer: Peer) -> str:
@@ -98,6 +104,7 @@ def test_batch_becomes_single_messages(server: Cluster, batching_peer: Peer) -> 
     assert report["status"] == "SEND_OK"
     assert report["queueOffset"] == 0
     with RawClient(server.broker) as client:
+        wait_for_end(client, topic, 0, len(messages))
         stored = read_queue(client, topic, 0)
     assert [record.queue_offset for record in stored] == list(range(len(messages)))
     contents = [Content(r.properties["TAGS"], r.properties["KEYS"], r.body) for r in stored]

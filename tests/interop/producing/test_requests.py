@@ -15,6 +15,7 @@ from support.interop.raw_messages import (
     decode_records,
     offset_of,
     pull,
+    wait_for_end,
     wait_for_route,
 )
 from support.interop.raw_remoting import RawClient
@@ -159,6 +160,7 @@ def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
         "f": "0", "g": "1", "h": "0", "j": "0", "k": "false", "m": "false",
     }  # fmt: skip
     client = RawClient(cluster.broker)
+    begin = offset_of(client, 30, REPLIES, 0)
     try:
         unnamed = client.call(325, fields | {"i": "MSG_TYPE\x01reply\x02"}, b"x")
         absent = client.call(325, fields | {"i": "REPLY_TO_CLIENT\x01nobody\x02"}, b"x")
@@ -173,8 +175,8 @@ def test_replies_are_refused_in_the_same_words(cluster: Cluster) -> None:
     )  # fmt: skip
     assert elsewhere.code != 0 and "queueId[77] is illegal" in str(elsewhere.remark)
     with RawClient(cluster.broker) as reader:
-        end = offset_of(reader, 30, REPLIES, 0)
-        kept = decode_records(pull(reader, REPLIES, 0, end - 2).body)
+        wait_for_end(reader, REPLIES, 0, begin + 2)
+        kept = decode_records(pull(reader, REPLIES, 0, begin).body)
     assert [each.body for each in kept] == [b"x", b"x"], "stored whatever the push gave"
 
 

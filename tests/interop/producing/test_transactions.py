@@ -47,6 +47,15 @@ def wait_for(cluster: Cluster, bodies: set[bytes], seconds: float = 40) -> None:
             time.sleep(0.2)
 
 
+def wait_until_there(cluster: Cluster, body: bytes, seconds: float = 40) -> None:
+    """Return once a message is in its topic, whatever else is."""
+    deadline = time.monotonic() + seconds
+    with RawClient(cluster.broker) as client:
+        while body not in {message.body for message in read_queue(client, TOPIC, 0)}:
+            assert time.monotonic() < deadline, body
+            time.sleep(0.005)
+
+
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 def test_java_transactions_end_once(client: Peer, tmp_path: Path) -> None:
     """Committed, rolled back, and decided when it was asked, over a kill in between."""
@@ -63,7 +72,7 @@ def test_java_transactions_end_once(client: Peer, tmp_path: Path) -> None:
             wait_for(cluster, {b"commit", b"later commit"})
             transact(session, b"after the kill", "unknown", "commit")
             transact(session, b"just before", "commit")
-            time.sleep(0.1)  # the END is one-way
+            wait_until_there(cluster, b"just before")  # the END is one-way: it has arrived
             cluster.kill_broker()
             cluster.start()
             wait_for(cluster, {b"commit", b"later commit", b"after the kill", b"just before"})
@@ -88,7 +97,10 @@ def test_go_transactions_end_once(tmp_path: Path) -> None:
             transact(session, b"later commit", "unknown", "commit")
             transact(session, b"later rollback", "unknown", "rollback")
             wait_for(cluster, {b"commit", b"later commit"}, BEAT_S + 10)
-            asked = session.ask("checks")["checked"]
+            deadline = time.monotonic() + 20  # both are asked at once, and answer one by one
+            while len(asked := session.ask("checks")["checked"]) < 2:
+                assert time.monotonic() < deadline, asked
+                time.sleep(0.1)
             assert set(asked) == {"later commit", "later rollback"}
             time.sleep(2.5)  # another check would come within that
             wait_for(cluster, {b"commit", b"later commit"})

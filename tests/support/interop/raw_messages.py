@@ -112,6 +112,17 @@ def offset_of(client: RawClient, code: int, topic: str, queue_id: int) -> int:
     return int(answer.ext["offset"])
 
 
+def wait_for_end(
+    client: RawClient, topic: str, queue_id: int, end: int, seconds: float = 30
+) -> None:
+    """Return once a queue ends there: RocketMQ answers a send a moment before it tells readers."""
+    deadline = time.monotonic() + seconds
+    fields = {"topic": topic, "queueId": str(queue_id)}
+    while (answer := client.call(30, fields)).code != 0 or int(answer.ext["offset"]) < end:
+        assert time.monotonic() < deadline, f"{topic} {queue_id} does not reach {end}: {answer}"
+        time.sleep(0.05)
+
+
 def pull(
     client: RawClient, topic: str, queue_id: int, offset: int, expression: str = "*"
 ) -> Answer:
