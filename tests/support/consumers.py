@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from aerobee.client import (
+    ClientSettings,
     ConsumeFrom,
     ConsumeResult,
     Later,
@@ -45,11 +46,21 @@ def fill(cluster: FakeCluster, topic: str, count: int, tags: str = "") -> None:
 
 
 def consumer(
-    cluster: FakeCluster, handle: Handle, *, group: str = "g", topic: str = "t", tags: str = "*"
+    cluster: FakeCluster,
+    handle: Handle,
+    *,
+    group: str = "g",
+    topic: str = "t",
+    tags: str = "*",
+    client: ClientSettings | None = None,
 ) -> PushConsumer:
     """Return a consumer from the first message on."""
     made = PushConsumer(
-        group, namesrv=cluster.namesrv, settings=QUICK, consume_from=ConsumeFrom.FIRST
+        group,
+        namesrv=cluster.namesrv,
+        client=client,
+        settings=QUICK,
+        consume_from=ConsumeFrom.FIRST,
     )
     made.subscribe(topic, handle, tags=tags)
     return made

@@ -54,7 +54,7 @@ async def test_a_former_owner_that_gets_its_queue_back_does_not_wait_for_its_old
             held = asyncio.create_task(old.pull(0, suspend_ms=15_000))
             await until(lambda: live.broker.context.pulls.holds.count == 1)
             await old.start_of()
-            reply = await asyncio.wait_for(held, 2)
+            reply = await asyncio.wait_for(held, 10)  # held it would be for fifteen
             assert reply.code == ResponseCode.PULL_NOT_FOUND
             assert (await old.pull(0)).code == ResponseCode.SUCCESS
 

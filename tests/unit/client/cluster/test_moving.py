@@ -1,6 +1,5 @@
 """Brokers that move, queues that come, topics that go: clients find out, and forget."""
 
-import asyncio
 import socket
 from typing import Any
 
@@ -27,6 +26,7 @@ from aerobee.client.cluster.routes import AT_A_TIME, MISSED_MAX
 from aerobee.remoting.codes import RequestCode
 
 SLOW = ClientSettings(route_interval_ms=3_600_000)  # nothing comes by the timer
+PATIENT = ClientSettings(api_timeout_ms=60_000)
 QUEUE = MessageQueue("t", "broker-b", 0)
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -152,16 +152,15 @@ async def test_a_late_subscription_does_not_stop_its_group(cluster: FakeCluster)
     cluster.create("t", 2)
     fill(cluster, "t", 4)
     seen = Seen()
-    async with consumer(cluster, seen.handle) as one:
-        async with consumer(cluster, seen.handle) as other:
+    async with consumer(cluster, seen.handle, client=PATIENT) as one:
+        async with consumer(cluster, seen.handle, client=PATIENT) as other:
             await until(lambda: len(one.queues()) == len(other.queues()) == 2)
             for _ in range(20):
                 cluster.brokers[0].script[ROUTE].append(lambda *_: None)
             asked = len(cluster.brokers[0].requests(ROUTE))
             one.subscribe("u", seen.handle)
             await until(lambda: len(cluster.brokers[0].requests(ROUTE)) > asked)
-        async with asyncio.timeout(2):  # less than a look-up takes
-            await until(lambda: len(one.queues()) == 4)
+        await until(lambda: len(one.queues()) == 4, 20)  # less than a look-up takes
         cluster.brokers[0].script.clear()
 
 

@@ -27,6 +27,7 @@ from aerobee.client.group.shares import RouteAwaited
 
 NOWHERE = "127.0.0.1:1"
 QUICK = ClientSettings(rebalance_gap_ms=10)
+PATIENT = ClientSettings(api_timeout_ms=60_000)
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +109,8 @@ async def test_a_broker_that_goes_and_comes_is_told_twice(
 
 def push(namesrv: Sequence[str]) -> PushConsumer:
     """Return a push consumer that is to fail after 200 ms."""
-    consumer = PushConsumer("g", namesrv=namesrv, settings=PushSettings(start_timeout_ms=200))
+    settings = PushSettings(start_timeout_ms=200)
+    consumer = PushConsumer("g", namesrv=namesrv, client=PATIENT, settings=settings)
     consumer.subscribe("t", lambda message: None)
     return consumer
 
@@ -116,7 +118,7 @@ def push(namesrv: Sequence[str]) -> PushConsumer:
 def lite(namesrv: Sequence[str]) -> LitePullConsumer:
     """Return a lite pull consumer that is to fail after 200 ms."""
     settings = LitePullSettings(start_timeout_ms=200)
-    consumer = LitePullConsumer("g", namesrv=namesrv, settings=settings)
+    consumer = LitePullConsumer("g", namesrv=namesrv, client=PATIENT, settings=settings)
     consumer.subscribe("t")
     return consumer
 
@@ -146,7 +148,7 @@ async def test_a_start_fails_in_time_where_nobody_says_anything(make: Made) -> N
         began_s = asyncio.get_running_loop().time()
         with pytest.raises(Unavailable, match="no answer of the cluster of 127"):
             await consumer.start()
-        assert asyncio.get_running_loop().time() - began_s < 2.5  # a request: 3 s
+        assert asyncio.get_running_loop().time() - began_s < 20  # a request: a minute
     assert not consumer.client_id
 
 

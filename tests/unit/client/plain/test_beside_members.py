@@ -29,7 +29,8 @@ ELSEWHERE = replace(CLIENT, instance_name="elsewhere")
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
     """A broker whose topic "t" has two queues with three messages each."""
-    async with EmbeddedCluster(root=tmp_path) as cluster:
+    settings = {"handover_wait_millis": 60_000}  # of whoever is held
+    async with EmbeddedCluster(root=tmp_path, broker_settings=settings) as cluster:
         await cluster.create_topic("t", 2)
         async with Producer("p", namesrv=cluster.namesrv_addr, client=CLIENT) as producer:
             queues = await producer.fetch_queues("t")
@@ -63,7 +64,7 @@ async def members(cluster: EmbeddedCluster) -> AsyncIterator[tuple[MessageQueue,
 
 async def read(consumer: PullConsumer, queue: MessageQueue) -> None:
     """Pull what the queue holds, ask and commit, without being held or refused."""
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         for _ in range(2):
             assert len((await consumer.pull(queue, 0)).messages) == 3
         assert await consumer.committed(queue) is not None
@@ -96,7 +97,7 @@ async def test_given_queues_are_read_beside_a_member(cluster: EmbeddedCluster) -
         "g", namesrv=cluster.namesrv_addr, client=CLIENT, consume_from=ConsumeFrom.FIRST
     )
     async with members(cluster) as queues, consumer:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await consumer.assign(queues)
             for queue in queues:
                 await consumer.seek_to_begin(queue)

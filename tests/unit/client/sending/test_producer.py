@@ -10,6 +10,7 @@ from support.waiting import until
 
 from aerobee.client import (
     BrokerRefused,
+    ClientSettings,
     InvalidMessage,
     InvalidUse,
     Message,
@@ -162,11 +163,12 @@ async def test_the_time_of_all_attempts_is_limited(cluster: FakeCluster) -> None
     cluster.create("t", 4)
     for broker in cluster.brokers:
         broker.script[SEND].extend([lambda *_: None] * 9)
-    async with Producer(namesrv=cluster.namesrv) as producer:
+    settings = ProducerSettings(send_timeout_ms=60_000)
+    async with Producer(namesrv=cluster.namesrv, settings=settings) as producer:
         began = time.monotonic()
         with pytest.raises(SendFailed):
             await producer.send(Message("t", b"x"), timeout_ms=200)
-        assert 0.15 < time.monotonic() - began < 2
+        assert 0.15 < time.monotonic() - began < 20
     assert len(sends(cluster)) == 1
 
 
@@ -370,8 +372,8 @@ async def test_a_silent_nameserver_costs_no_more_than_the_sends_time() -> None:
     """The look-up goes on without the send: the next one may find its result."""
     message = Message("t", b"x")
     async with SilentServer() as one, SilentServer() as other:
-        addresses = [one.address, other.address]
-        async with Producer(namesrv=addresses) as producer:
+        addresses, patient = [one.address, other.address], ClientSettings(api_timeout_ms=60_000)
+        async with Producer(namesrv=addresses, client=patient) as producer:
             began = time.monotonic()
             for sending in (
                 producer.send(message, timeout_ms=100),
@@ -379,12 +381,12 @@ async def test_a_silent_nameserver_costs_no_more_than_the_sends_time() -> None:
             ):
                 with pytest.raises(Unavailable, match="no nameserver told the route of topic 't'"):
                     await sending
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 20
         settings = ProducerSettings(send_timeout_ms=100)
-        async with Producer(namesrv=addresses, settings=settings) as producer:
+        async with Producer(namesrv=addresses, client=patient, settings=settings) as producer:
             with pytest.raises(Unavailable, match="before the send's time was up"):
                 await producer.send_oneway(message)
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 20
 
 
 async def test_nobody_there_is_unavailable(cluster: FakeCluster) -> None:
