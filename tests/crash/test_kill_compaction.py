@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
-from support.runs.kill_rounds import ROUNDS, drawn
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -104,12 +104,15 @@ async def test_the_latest_of_each_key_outlives_kills(tmp_path: Path) -> None:
         await make_topic(peer)
     for _ in range(ROUNDS):
         running = asyncio.create_task(load(broker.port, dice, stored))
-        await asyncio.sleep(dice.uniform(0.5, 1.3))
+        await a_while(dice, 0.5, 1.3, stored.bodies, 3 * KEYS)
         broker.kill()
         await running
         await asyncio.to_thread(broker.start)
         check(await read(broker.port), stored)
-    left = await read(broker.port)
+    async with asyncio.timeout(30):
+        left = await read(broker.port)
+        while len(left) >= len(stored.bodies):  # until a round has taken place
+            await asyncio.sleep(0.1)
+            left = await read(broker.port)
     assert await asyncio.to_thread(broker.stop) == 0
-    assert len(left) < len(stored.bodies), "rounds have taken place"
     assert not verify(store_settings(broker.store)).problems

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
-from support.runs.kill_rounds import ROUNDS, drawn
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -127,10 +127,10 @@ async def test_each_delayed_message_is_delivered_once(tmp_path: Path, flush: str
     for _ in range(ROUNDS):
         broker.start()
         running = asyncio.create_task(load.run(broker.port))
-        await asyncio.sleep(load.dice.uniform(0.2, 1.8))  # deliveries begin after a second
+        # deliveries begin after a second
+        await a_while(load.dice, 0.2, 1.8, load.acknowledged, 1)
         broker.kill()
         await running
-        assert load.acknowledged, "the load reached the broker"
     broker.start()
     try:
         await until_nothing_waits(broker.port)

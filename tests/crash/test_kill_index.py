@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
-from support.runs.kill_rounds import ROUNDS, drawn
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -20,6 +20,7 @@ from aerobee.storage.tools.guessing import store_settings
 from aerobee.storage.verify import verify
 
 ASKED = 60  # keys of each round, of all rounds
+FILLED = 600  # messages with three entries each: more than a file takes
 SMALL = {"maxHashSlotNum": "500", "maxIndexNum": "1500", "mapedFileSizeCommitLog": str(1 << 20)}
 
 
@@ -63,7 +64,7 @@ async def test_every_key_outlives_kills(tmp_path: Path) -> None:
     broker.start()
     for round_number in range(ROUNDS):
         running = asyncio.create_task(load(broker.port, f"r{round_number}", stored))
-        await asyncio.sleep(dice.uniform(0.7, 2.0))
+        await a_while(dice, 0.7, 2.0, stored, FILLED // ROUNDS)
         broker.kill()
         await running
         await asyncio.to_thread(broker.start)

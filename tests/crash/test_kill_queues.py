@@ -1,15 +1,14 @@
 """kill -9 of a broker with light and batch queues: each message is at its offset in each."""
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -23,7 +22,6 @@ from aerobee.remoting.message.record import Record, iter_records
 from aerobee.storage.tools.guessing import store_settings
 from aerobee.storage.verify import verify
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 LIGHT = ("%LMQ%a", "%LMQ%b", "%LMQ%c")
 GROUP = "%LMQ%g"
 Offsets = dict[tuple[str, int], bytes]  # of a topic, to what was acknowledged there
@@ -138,20 +136,16 @@ async def check(port: int, load: Load) -> None:
 @pytest.mark.timeout(60 + 20 * ROUNDS)
 async def test_each_message_is_at_its_offset_in_each_queue(tmp_path: Path) -> None:
     """Entries of several queues, and of several offsets, are of one record, and made anew of it."""
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    load = Load(random.Random(seed))
+    load = Load(drawn())
     flush = load.dice.choice(["ASYNC_FLUSH", "SYNC_FLUSH"])
     broker = KilledBroker(tmp_path, flush, enableLmq="true", enableMultiDispatch="true")
     broker.start()
     await prepare(broker.port)
     for _ in range(ROUNDS):
-        before = len(load.placed)
         running = asyncio.create_task(load.run(broker.port))
-        await asyncio.sleep(load.dice.uniform(0.1, 0.6))
+        await a_while(load.dice, 0.1, 0.6, load.placed, 1)
         broker.kill()
         await running
-        assert len(load.placed) > before, "the load reached the broker"
         await asyncio.to_thread(broker.start)
         await check(broker.port, load)
     assert await asyncio.to_thread(broker.stop) == 0

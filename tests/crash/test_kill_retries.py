@@ -1,15 +1,14 @@
 """kill -9 of a broker between storing and answering: what is sent again is stored once."""
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.features.dedup import batch, send, stored, unique_key, watch
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.killed_broker import KilledBroker
 
 from aerobee.remoting.codes import ResponseCode
@@ -17,7 +16,6 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 32
 QUEUES = 4
 
@@ -76,9 +74,7 @@ class Load:
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_each_message_is_stored_once(tmp_path: Path, flush: str) -> None:
     """Whatever its producer was told, or not told, before the broker died."""
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    load = Load(random.Random(seed))
+    load = Load(drawn())
     broker = KilledBroker(tmp_path, flush)
     for number in range(ROUNDS):
         broker.start()
@@ -86,7 +82,7 @@ async def test_each_message_is_stored_once(tmp_path: Path, flush: str) -> None:
             async with await RawPeer.connect(broker.port) as peer:
                 await watch(peer, seconds=3000)
         running = asyncio.create_task(load.run(broker.port))
-        await asyncio.sleep(load.dice.uniform(0.1, 0.8))
+        await a_while(load.dice, 0.1, 0.8, load.acknowledged, 1)
         broker.kill()
         await running
     broker.start()

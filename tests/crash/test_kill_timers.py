@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import pull_command, send_command
 from support.servers.killed_broker import KilledBroker
 
@@ -20,7 +20,6 @@ from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage import verify
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 16
 AFTER_MS_MAX = 3000
 QUEUES = 2
@@ -115,9 +114,7 @@ async def test_each_timed_message_is_delivered_once(tmp_path: Path, flush: str) 
 
     What was not acknowledged, or taken back, may be there or not, but not twice either.
     """
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    load = TimedLoad(random.Random(seed))
+    load = TimedLoad(drawn())
     broker = KilledBroker(
         tmp_path, flush, recallMessageEnable="true", timerFlushIntervalMs="100",
         mappedFileSizeTimerLog="8192",
@@ -125,10 +122,9 @@ async def test_each_timed_message_is_delivered_once(tmp_path: Path, flush: str) 
     for _ in range(ROUNDS):
         broker.start()
         running = asyncio.create_task(load.run(broker.port))
-        await asyncio.sleep(load.dice.uniform(0.2, 2.5))
+        await a_while(load.dice, 0.2, 2.5, load.acknowledged, 1)
         broker.kill()
         await running
-        assert load.acknowledged, "the load reached the broker"
     broker.start()
     try:
         await until_nothing_waits(broker.port)

@@ -1,9 +1,7 @@
 """kill -9 of a broker with transactions under way: what is committed is there once, else never."""
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ from support.features.transactions import (
     producer_beat,
 )
 from support.raw_peer import RawPeer
+from support.runs.kill_rounds import ROUNDS, a_while, drawn
 from support.servers.brokers import pull_command
 from support.servers.killed_broker import KilledBroker
 
@@ -27,7 +26,6 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.frame import encode_frame
 from aerobee.remoting.message.record import decode_record, iter_records
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
 OUTSTANDING = 16
 QUEUES = 2
 SOON = {"transactionTimeOut": "200", "transactionCheckInterval": "300", "transactionCheckMax": "99"}
@@ -126,17 +124,14 @@ async def test_each_transaction_ends_once(tmp_path: Path, flush: str) -> None:
 
     A half message that was not acknowledged may have been stored, and then ends by its check.
     """
-    seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
-    print(f"KILL_SEED={seed}")
-    producer = Producer(random.Random(seed))
+    producer = Producer(drawn())
     broker = KilledBroker(tmp_path, flush, **SOON)
     for _ in range(ROUNDS):
         broker.start()
         running = asyncio.create_task(producer.run(broker.port))
-        await asyncio.sleep(producer.dice.uniform(0.2, 1.5))
+        await a_while(producer.dice, 0.2, 1.5, producer.acknowledged, 1)
         broker.kill()
         await running
-        assert producer.acknowledged, "the load reached the broker"
     broker.start()
     answering = asyncio.create_task(producer.run(broker.port, begins=False))
     try:

@@ -1,9 +1,13 @@
 """How often a crash test kills, and its chance: few rounds in `make test`, many in `make soak`."""
 
+import asyncio
 import os
 import random
 import time
+from collections.abc import Sized
 from typing import Final
+
+from support.waiting import until
 
 ROUNDS: Final = int(os.environ.get("KILL_ROUNDS", "3"))
 
@@ -13,3 +17,13 @@ def drawn() -> random.Random:
     seed = int(os.environ.get("KILL_SEED", str(time.time_ns() % 1_000_000)))
     print(f"KILL_SEED={seed}")
     return random.Random(seed)
+
+
+async def a_while(dice: random.Random, least_s: float, most_s: float, done: Sized, by: int) -> None:
+    """Let a load run for a time that chance decides, and until there are `by` things more `done`.
+
+    On a busy machine the first of them may come later than a whole round takes elsewhere.
+    """
+    wanted = len(done) + by
+    await asyncio.sleep(dice.uniform(least_s, most_s))
+    await until(lambda: len(done) >= wanted, 30, "the load to reach the broker")
