@@ -17,6 +17,7 @@ ROUNDS ?= 50
 SEEDS ?= 200
 DISK_SEEDS ?= 10000
 EXAMPLES_FACTOR ?= 20
+DRAWN = tests/property $$(grep -rl --include=test_*.py "^from support.examples import" tests/unit)
 BY_FILE := --dist loadfile --no-loadscope-reorder  # in the order of tests/support/runs/slowest_files.py
 
 # Links that an editable install makes; `git clean` takes them, so their absence asks for set-up.
@@ -100,8 +101,10 @@ bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the ba
 interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)
 
-seeds: $(READY) ## simulated clusters and disks, more of them than in `make test`
-	SIMULATION_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) tests/simulation/test_seeds.py
+seeds: $(READY) ## simulated clusters, disks and examples of properties, more of them than in `make test`
+	SIMULATION_SEEDS=40 $(BIN)/python -m pytest -n $(WORKERS) \
+		tests/simulation/test_seeds.py tests/simulation/test_mutations.py tests/simulation/test_pauses.py
+	EXAMPLES_FACTOR=1 $(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) $(DRAWN)
 	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-599
 
 soak: WORKERS = 4  # kills wait for processes and disks as long as they compute
@@ -109,7 +112,7 @@ soak: $(READY) ## the long runs: ROUNDS kills, EXAMPLES_FACTOR times the example
 	KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest --timeout 7200 -n $(WORKERS) $(BY_FILE) \
 		tests/crash tests/spark/test_kill_sink.py $(ARGS)
 	EXAMPLES_FACTOR=$(EXAMPLES_FACTOR) $(BIN)/python -m pytest --timeout 7200 -n $(WORKERS) $(BY_FILE) \
-		tests/property $(ARGS)
+		$(DRAWN) $(ARGS)
 	SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) tests/simulation $(ARGS)
 	PYTHONPATH=tests $(BIN)/python -m simulation.disk -j $(WORKERS) 0-$$(($(DISK_SEEDS) - 1))
 

@@ -1,4 +1,7 @@
-"""The default of handoverDrainMillis: for how long queues rest, and what comes twice."""
+"""The default of handoverDrainMillis: for how long queues rest, and what comes twice.
+
+With SIMULATION_SEEDS, as in `make seeds`, of every case; else of those that show most.
+"""
 
 import os
 from pathlib import Path
@@ -19,14 +22,17 @@ from simulation.pauses import (
 LIMIT_MS = BrokerSettings().handover_drain_millis
 PAUSE_MS_MAX = 2000.0
 CHANGES = 12
-SEEDS = range(1, 7) if os.environ.get("SIMULATION_SEEDS") else range(1, 2)
+ALL = bool(os.environ.get("SIMULATION_SEEDS"))
+SEEDS = range(1, 7) if ALL else range(1, 2)
 OF_WORST = 5  # rests, of ninety in a run, that one move has
+HANDLED = {"quick": (QUICK, 1), "a second": (SECOND, 1), "a slow pull": (SECOND, 5)}
+SHOW_MOST = {"quick", "a slow pull"}
+BACKLOGS = [(6.0, 1.3), (1.25, 0.4), (10.0, 1.0)]
 
 
 @pytest.mark.parametrize(
     ("handlers", "seed"),
-    [(QUICK, 1), (SECOND, 1), (SECOND, 5)],
-    ids=["quick", "a second", "a slow pull"],
+    [pytest.param(*case, id=name) for name, case in HANDLED.items() if ALL or name in SHOW_MOST],
 )
 def test_nothing_comes_twice_where_handlers_take_up_to_a_second(
     tmp_path: Path, handlers: Handlers, seed: int
@@ -39,7 +45,7 @@ def test_nothing_comes_twice_where_handlers_take_up_to_a_second(
     assert (cost.twice, cost.lost) == (0, 0)
 
 
-@pytest.mark.parametrize(("backlog_s", "join_after_s"), [(1.25, 0.4), (6.0, 1.3), (10.0, 1.0)])
+@pytest.mark.parametrize(("backlog_s", "join_after_s"), BACKLOGS if ALL else BACKLOGS[:1])
 def test_a_group_that_works_off_a_backlog_finishes_first(
     tmp_path: Path, backlog_s: float, join_after_s: float
 ) -> None:
@@ -53,11 +59,13 @@ def test_a_group_that_works_off_a_backlog_finishes_first(
     assert (cost.twice, cost.lost) == (0, 0)
 
 
-@pytest.mark.parametrize("handlers", [SLOW, ALL_SLOW], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "handlers", [SLOW, ALL_SLOW] if ALL else [ALL_SLOW], ids=lambda each: each.name
+)
 def test_handlers_of_five_seconds_stop_nobody_for_long(tmp_path: Path, handlers: Handlers) -> None:
     """A group whose handlers cannot end in time goes on; what was under way comes twice.
 
-    But for the worst move of all runs, each rest is short: of six runs in a soak, of one here.
+    But for the worst move of all runs, each rest is short: of six runs, or of one.
     """
     pauses: list[float] = []
     for seed in SEEDS:

@@ -1,6 +1,6 @@
 """Stores that live through what their disks have in store, and keep what was promised.
 
-DISK_SEEDS says how many seeds are run (100), DISK_SEED names a single one.
+DISK_SEEDS says how many seeds are run (60), DISK_SEED names a single one.
 """
 
 import os
@@ -11,7 +11,7 @@ import pytest
 from simulation.disk.folders import scratch
 from simulation.disk.run import simulate
 
-SEEDS: Final = int(os.environ.get("DISK_SEEDS", "100"))
+SEEDS: Final = int(os.environ.get("DISK_SEEDS", "60"))
 SEEDS_AT_A_TIME: Final = 20
 
 
