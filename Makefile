@@ -58,7 +58,7 @@ test quick demo: export PYTHONDONTWRITEBYTECODE =  # each worker and each child 
 bench bench-clients bench-peer bench-overload bench-growth bench-handover bench-cold: export PYTHONDONTWRITEBYTECODE =  # as installed
 test: $(READY) ## every test that needs no other project's servers or clients
 	@PYTHONPATH=tests $(BIN)/python -m support.lake.spark_java
-	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not interop and not soak" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) --ignore tests/interop -m "not interop and not soak" $(ARGS)
 
 quick: $(READY) ## what a change needs, in under a minute; prints what it ran
 	@PYTHONPATH=tests $(BIN)/python -m support.runs.quick

@@ -1,7 +1,9 @@
 """The order in which files of tests are handed out."""
 
+from pathlib import Path
+
 import pytest
-from support.runs.slowest_files import APART, SESSION, SLOWEST, TESTS, handed_out_with
+from support.runs.slowest_files import APART, HOUSE, SESSION, SLOWEST, TESTS, handed_out_with
 
 
 def test_slowest_files_exist() -> None:
@@ -29,4 +31,6 @@ def test_what_shares_a_session_stays_together() -> None:
     assert {handed_out_with(each) for each in shared} == {SESSION} | {
         f"{SESSION}{name}" for name in APART
     }
+    assert handed_out_with(f"{HOUSE}{Path(__file__).name}::test[a]") == HOUSE
+    assert (TESTS.parent / HOUSE / Path(__file__).name).is_file()
     assert handed_out_with("tests/unit/test_a.py::test[b]") == "tests/unit/test_a.py"

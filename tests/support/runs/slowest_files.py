@@ -11,6 +11,8 @@ TESTS: Final = Path(__file__).parents[2]
 # and to warm it takes longer than most of these tests. But for what has processes of its own.
 SESSION: Final = "tests/spark/"
 APART: Final = ("test_cluster.py", "test_command.py", "test_without_java.py")
+# So does what is below this one: its files look at the same sources, which each worker parses anew.
+HOUSE: Final = "tests/house/"
 
 # each starts Java of its own, many servers one after the other, a build, or many simulated runs;
 # the slowest first
@@ -52,8 +54,10 @@ SLOWEST: Final = (
 
 
 def handed_out_with(nodeid: str) -> str:
-    """Name what a test is handed out with: its file, or all that share a session of Spark's."""
+    """Name what a test is handed out with: its file, or what shares a session, or sources."""
     file = nodeid.partition("::")[0]
+    if file.startswith(HOUSE):
+        return HOUSE
     return SESSION if file.startswith(SESSION) and not file.endswith(APART) else file
 
 

@@ -1,5 +1,6 @@
 """Strict bodies: msgspec writes them alone, and its text is that of the writer for all bodies."""
 
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -49,6 +50,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     return st.dictionaries(values(of[0]), values(of[1]), max_size=2)
 
 
+@cache
 def made(kind: type[Body]) -> st.SearchStrategy[Any]:
     """Bodies of a kind."""
     hints = get_type_hints(kind, include_extras=True)
