@@ -13,6 +13,8 @@ from support.runs.reruns import allow_reruns
 from support.runs.slowest_files import handed_out_with, slowest_first
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
@@ -27,6 +29,16 @@ settings.load_profile("aerobee")
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", quick())
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", LEAN)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import what the tests need without searching it for garbage again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -72,7 +72,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build sdists from the tree and wheels from those; to optimise their code takes long."""
     out = tmp_path_factory.mktemp("dist")
     compiler = tmp_path_factory.mktemp("compiler") / "cc"
-    compiler.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    compiler.write_text('#!/bin/sh\nexec cc "$@" -O0 -g0\n')
     compiler.chmod(0o755)
     for tree in PROJECTS.values():
         build(out, tree, CC=str(compiler))
