@@ -34,6 +34,7 @@ class ColdPages:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fetched: list[int] = []
         self.failing = False
+        self.sound: set[int] = set()  # what can be read though all else fails
         self.loop_reads: list[int] = []
         store, lookups = broker.store, broker.context.cold.lookups
         self._fetch: Callable[[Iterable[int]], Any] = lookups.warm_records
@@ -55,10 +56,11 @@ class ColdPages:
 
     async def warm(self, positions: Iterable[int]) -> None:
         """Take a moment, as a disk does."""
+        wanted = [*positions]
         await asyncio.sleep(0.01)
-        if self.failing:
+        if self.failing and not self.sound.issuperset(wanted):
             raise OSError("no such sector")
-        self.fetched += positions
+        self.fetched += wanted
 
 
 @pytest.mark.parametrize("oneway", [False, True])
@@ -121,9 +123,10 @@ async def test_old_halves_are_read_beside_the_loop_before_they_are_asked_about(
         assert (await peer.request(producer_beat())).code == 0
         with pytest.raises(TimeoutError):
             await peer.read(0.4)
-        cold.failing = False
+        cold.sound.add(int(halves[0]["msgId"][-16:], 16))
         async with await RawPeer.connect(broker.port) as other:
             assert await end(other, halves[0], COMMIT) == (0, "")
+        cold.failing = False
         asked = set[str]()
         while len(asked) < 9:
             check = await peer.read()
