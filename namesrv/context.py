@@ -9,8 +9,8 @@ from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 
 
-class NamesrvContext(msgspec.Struct, frozen=True):
-    """One nameserver's tables and settings; `clock_ms` never goes back."""
+class NamesrvContext(msgspec.Struct):
+    """One nameserver's tables, and the settings in force; `clock_ms` never goes back."""
 
     settings: NamesrvSettings
     table: RouteTable

@@ -1,11 +1,12 @@
 """Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.config.settings import GivenPath, below_home
+from aerobee.remoting.net.admin_networks import check_networks
 from aerobee.remoting.net.settings import NetSettings
 
 _PROMISES: Final = {
@@ -16,6 +17,18 @@ _PROMISES: Final = {
         "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)
     ),
 }
+
+
+CHANGEABLE: Final = frozenset(
+    {
+        "enableAllTopicList",
+        "enableTopicList",
+        "orderMessageEnable",
+        "returnOrderTopicConfigToBroker",
+        "supportActingMaster",
+    }
+)
+"""What code 318 may change: switches that every request looks at, and none that names a place."""
 
 
 class NamesrvSettings(NetSettings):
@@ -43,4 +56,6 @@ class NamesrvSettings(NetSettings):
     wait_for_service_s: int = Field(
         default=45, ge=0, le=3600, validation_alias="waitSecondsForService"
     )
+    # ours: "10.0.0.0/8;fd00::/8", beside this machine, see remoting/net/admin_networks.py
+    admin_allowed_networks: Annotated[str, AfterValidator(check_networks)] = ""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

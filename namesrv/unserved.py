@@ -1,4 +1,4 @@
-"""Which codes RocketMQ's nameserver answers and this one does not, each with its reason."""
+"""Which codes RocketMQ's nameserver answers, and which of them this one does not, with reasons."""
 
 from typing import Final
 
@@ -33,9 +33,4 @@ NAMESRV_CODES: Final = frozenset(
 )
 """What DefaultRequestProcessor.java and ClientRequestProcessor.java of RocketMQ answer."""
 
-UNSERVED: Final[dict[int, str]] = {
-    RequestCode.UPDATE_NAMESRV_CONFIG: (
-        "settings are read at start; anybody who can connect could change them"
-        " (CVE-2023-37582 was that)"
-    ),
-}
+UNSERVED: Final[dict[int, str]] = {}

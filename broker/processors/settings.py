@@ -1,12 +1,12 @@
 """A broker's settings, read and changed: 25 and 26 (AdminBrokerProcessor)."""
 
-from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import encode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import REMARK_CHARS_MAX, RequestError
 from aerobee.remoting.headers.admin import BrokerConfigReply
+from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Routes
 
 routes: Routes[Context] = Routes("settings")

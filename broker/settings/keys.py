@@ -22,12 +22,12 @@ from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.timers.keys import TimerKeys
 from aerobee.broker.features.topic_retention.keys import TopicRetentionKeys
 from aerobee.broker.features.transactions.keys import TransactionKeys
-from aerobee.broker.settings.admin_networks import parse_networks
 from aerobee.broker.settings.promises import PROMISES
 from aerobee.broker.settings.retention_keys import RetentionKeys
 from aerobee.broker.settings.values import Milliseconds
 from aerobee.remoting.config.settings import AtStart, GivenPath, Guarded, below_home
 from aerobee.remoting.message.layout import ENTRY_FIELDS
+from aerobee.remoting.net.admin_networks import check_networks
 from aerobee.remoting.net.settings import CallingSettings
 from aerobee.remoting.words import TRACE_TOPIC
 from aerobee.storage.settings import StoreSettings
@@ -290,11 +290,7 @@ class BrokerSettings(
     @field_validator("admin_allowed_networks")
     @classmethod
     def _networks(cls, value: str) -> str:
-        try:
-            parse_networks(value)
-        except ValueError as error:
-            raise ValueError(f"allowed: networks like 10.0.0.0/8, joined by ; ({error})") from None
-        return value
+        return check_networks(value)
 
     @field_validator("store_path_root_dir", "store_path_commit_log")
     @classmethod

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from support.servers.live_broker import live_broker
 
-from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.complaints import TOLD_MAX
 from aerobee.remoting.config.settings import SettingsError, Trait
+from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.limits import NetLimits
 

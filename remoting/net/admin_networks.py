@@ -1,6 +1,6 @@
 """Who may change, over the network, settings that could destroy or expose.
 
-A broker without access control serves whoever reaches its port. What could delete the log or open
+A server without access control serves whoever reaches its port. What could delete the log or open
 another door is therefore taken from this machine alone, unless `adminAllowedNetworks` says more.
 """
 
@@ -18,6 +18,15 @@ def parse_networks(text: str) -> tuple[Network, ...]:
     """Read "10.0.0.0/8; fd00::/8; 192.0.2.7"; raises ValueError that names what is no network."""
     parts = (part.strip() for part in text.replace(",", ";").split(";"))
     return tuple(ip_network(part) for part in parts if part and part.lower() != NOBODY)
+
+
+def check_networks(text: str) -> str:
+    """Return what can be read as networks, for a setting; ValueError says what is allowed."""
+    try:
+        parse_networks(text)
+    except ValueError as error:
+        raise ValueError(f"allowed: networks like 10.0.0.0/8, joined by ; ({error})") from None
+    return text
 
 
 def is_trusted(connection: Connection, allowed: str) -> bool:
