@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
+from aerobee.broker.cold.flow import ColdFlow
 from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.cold.reads import ColdReads
 from aerobee.broker.cold.views import Views
@@ -18,6 +19,7 @@ class Cold(Room):
         self.reads = ColdReads(asyncio.get_running_loop(), live)
         self.views = Views(self.reads)
         self.lookups = Lookups(store, commit, self.reads, self.views)
+        self.flow = ColdFlow()
         self.on_closed = (self.reads.closed,)
 
     async def stop(self) -> None:

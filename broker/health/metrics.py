@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from aerobee.broker.health.recent_rates import RecentRates
+from aerobee.broker.health.history import GrowthHistory
 from aerobee.storage.grouped_keys import GroupedKeys
 from aerobee.storage.queues.consume_queue import ConsumeQueue
 
@@ -22,6 +22,9 @@ SAMPLE_INTERVAL_S: Final = 10.0
 SAMPLED_PER_STEP: Final = 1_000  # counters, half a millisecond
 WINDOWS_S: Final = (10, 60, 600)  # as RocketMQ prints its rates
 TOPIC, GROUP = 0, 1  # of a key
+PUT: Final = "put"
+GET: Final = "get"
+_NONE: Final = (0, 0)
 
 NAMES: Final = {
     "rocketmq_broker_permission": "Broker permission",
@@ -90,9 +93,10 @@ class Metrics:
         self.started_ms = int(time.time() * 1000)
         self.outgoing: dict[tuple[str, str], PulledCounts] = {}
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
+        self.sent_back: Counter[tuple[str, str]] = Counter()  # likewise, dead letters too
         self._rows = tuple(
             GroupedKeys[tuple[str, str]](table, itemgetter(TOPIC), itemgetter(GROUP))
-            for table in (self.outgoing, self.dead_letters)
+            for table in (self.outgoing, self.dead_letters, self.sent_back)
         )
         self.found = 0
         self.missed = 0
@@ -101,10 +105,12 @@ class Metrics:
         self._gone_bytes = 0
         began = Counts(clock_s())
         self._samples = deque([began], maxlen=1 + int(600 / SAMPLE_INTERVAL_S))
-        self.sent_to = RecentRates[str]()  # messages, by topic
-        self.pulled_by = RecentRates[tuple[str, str]]()  # messages, by topic and group
-        for recent in (self.sent_to, self.pulled_by):
-            recent.sample(began.at_s, {})
+        self.sent_to = GrowthHistory[str](began.at_s)  # by topic
+        self.pulled_by = GrowthHistory[tuple[str, str]](began.at_s)  # by topic and group
+        self.sent_back_by = GrowthHistory[tuple[str, str]](
+            began.at_s
+        )  # likewise; bytes are not counted
+        self.in_all = GrowthHistory[str](began.at_s)  # PUT and GET
         self._day: date | None = None
         self.today = self.yesterday = Counts(0.0)  # at the two last midnights
 
@@ -124,6 +130,10 @@ class Metrics:
     def dead_letter(self, topic: str, group: str) -> None:
         """Count one message of `topic` that its group could not consume."""
         self.dead_letters[topic, group] += 1
+
+    def send_back(self, topic: str, group: str) -> None:
+        """Count one message of `topic` that its group sent back, whatever becomes of it."""
+        self.sent_back[topic, group] += 1
 
     def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
         """Drop the rows of a deleted topic, or of a deleted group."""
@@ -153,23 +163,28 @@ class Metrics:
         """Do the same in steps, between which messages may come and queues may go."""
         queues, at_s = list(queues), self._clock_s()
         put, put_bytes = self._gone_messages, self._gone_bytes  # those of `queues` are not in it
-        sent_to: dict[str, int] = {}
+        sent_to: dict[str, tuple[int, int]] = {}
         for count, queue in enumerate(queues, 1):
-            arrived = queue.stored.max_offset - queue.start_offset
+            arrived, size_bytes = queue.stored.max_offset - queue.start_offset, queue.arrived_bytes
             put += arrived
-            put_bytes += queue.arrived_bytes
-            sent_to[queue.name] = sent_to.get(queue.name, 0) + arrived
+            put_bytes += size_bytes
+            if arrived:
+                before, bytes_before = sent_to.get(queue.name, _NONE)
+                sent_to[queue.name] = before + arrived, bytes_before + size_bytes
             if count % SAMPLED_PER_STEP == 0:
                 yield
-        pulled: dict[tuple[str, str], int] = {}
+        pulled: dict[tuple[str, str], tuple[int, int]] = {}
         for count, (key, outgoing) in enumerate(list(self.outgoing.items()), 1):
-            pulled[key] = outgoing.messages
+            pulled[key] = outgoing.messages, outgoing.size_bytes
             if count % SAMPLED_PER_STEP == 0:
                 yield
         counts = Counts(at_s, put, put_bytes, self.found, self.missed, self.transferred)
         self._samples.append(counts)
-        self.sent_to.sample(at_s, sent_to)
-        self.pulled_by.sample(at_s, pulled)
+        yield from self.sent_to.sampling(at_s, sent_to)
+        yield from self.pulled_by.sampling(at_s, pulled)
+        sent_back = {key: (count, 0) for key, count in self.sent_back.items()}
+        yield from self.sent_back_by.sampling(at_s, sent_back)
+        self.in_all.sample(at_s, {PUT: (put, put_bytes), GET: (self.transferred, 0)})
         today = today or datetime.now().date()
         if self._day is not None and today != self._day:
             self.yesterday, self.today = self.today, counts

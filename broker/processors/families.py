@@ -5,19 +5,24 @@ from typing import Final
 from aerobee.broker.processors import (
     assignment,
     cleaning,
+    cold_flow,
+    engines,
     groups,
     heartbeat,
     inspection,
+    lite_info,
     locks,
     offsets,
     progress,
     query,
     recall,
+    replication,
     resets,
     runtime_info,
     send,
     send_back,
     settings,
+    statistics,
     topics,
 )
 from aerobee.broker.start.context import Context
@@ -41,6 +46,11 @@ FAMILIES: Final[tuple[Routes[Context], ...]] = (
     inspection.routes,
     progress.routes,
     recall.routes,
+    statistics.routes,
+    replication.routes,
+    engines.routes,
+    cold_flow.routes,
+    lite_info.routes,
 )
 
 SERVED_BY_CONNECTION: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

@@ -1,10 +1,16 @@
-"""Group administration: 200, 207 and 352 (AdminBrokerProcessor)."""
+"""Group administration: 200, 207, 225 and 352 (AdminBrokerProcessor)."""
 
 from typing import Final
 
 from aerobee.broker.rules.names import check_group
 from aerobee.broker.start.context import Context
-from aerobee.remoting.bodies import SubscriptionGroupConfig, decode_body, encode_body
+from aerobee.broker.tables.turns import in_turns
+from aerobee.remoting.bodies import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    decode_body,
+    encode_body,
+)
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.groups import DeleteGroupRequest, GroupRequest
@@ -12,6 +18,7 @@ from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Route
 
 routes: Routes[Context] = Routes("groups")
 
+MADE_PER_TURN: Final = 256  # of a list, some milliseconds
 RETRY_QUEUES_MAX: Final = 32_767
 
 
@@ -21,15 +28,37 @@ async def update_and_create_group(ctx: Context, request: Request[NoHeader]) -> O
     if not request.command.body:
         return Reply()  # as RocketMQ: nothing to do is done
     config = decode_body(SubscriptionGroupConfig, request.command.body)
+    _check_wanted(config)
+    ctx.tables.groups.update(config)
+    await ctx.tables.groups.file.flush()
+    return Reply()
+
+
+@routes.on(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
+async def update_and_create_groups(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Make or configure every group of a list; none, where one of them may not be so."""
+    wanted = decode_body(SubscriptionGroupList, request.command.body).group_config_list
+    groups = ctx.tables.groups
+    async for config in in_turns(wanted, MADE_PER_TURN):
+        _check_wanted(config)
+        groups.planned(config)
+    groups.check_new([config.group_name for config in wanted])
+    try:
+        async for config in in_turns(wanted, MADE_PER_TURN):
+            groups.update(config)
+    finally:  # others may have changed what the checks have seen
+        await groups.file.flush()
+    return Reply()
+
+
+def _check_wanted(config: SubscriptionGroupConfig) -> None:
+    """Refuse what no group may be, whatever it is so far."""
     check_group(config.group_name or "")
     if not 0 <= config.retry_queue_nums <= RETRY_QUEUES_MAX:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
             f"retryQueueNums is {config.retry_queue_nums}, allowed: 0 to {RETRY_QUEUES_MAX}",
         )
-    ctx.tables.groups.update(config)
-    await ctx.tables.groups.file.flush()
-    return Reply()
 
 
 @routes.on(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroupRequest)

@@ -8,6 +8,7 @@ import msgspec
 from aerobee.broker.members.group import Member
 from aerobee.broker.rules.system_topics import system_topic_names
 from aerobee.broker.start.context import Context
+from aerobee.broker.start.group_progress import progress_of, queue_body
 from aerobee.remoting.bodies import (
     ClientConnection,
     ConsumerConnection,
@@ -108,7 +109,7 @@ async def topic_stats(ctx: Context, request: Request[TopicRequest]) -> Outcome:
                 max_offset=queue.max_offset,
                 last_update_timestamp=max(newest_ms, 0),
             )
-        table[_queue(ctx, topic, queue_id)] = offset
+        table[queue_body(ctx, topic, queue_id)] = offset
     body = TopicStatsTable(
         offset_table=table, topic_put_tps=ctx.health.metrics.sent_to.per_second(topic)
     )
@@ -126,15 +127,9 @@ async def consume_stats(ctx: Context, request: Request[ConsumeStatsRequest]) -> 
         if config is not None:
             tps += ctx.health.metrics.pulled_by.per_second((topic, group))
         for queue_id in range(config.read_queue_nums if config is not None else 0):
-            queue = ctx.store.find_queue(topic, queue_id)
-            committed = max(ctx.tables.offsets.committed(group, topic, queue_id) or 0, 0)
-            pulled = ctx.tables.offsets.pull_offset(group, topic, queue_id) or 0
-            last.append((queue, committed - 1))
-            table[_queue(ctx, topic, queue_id)] = OffsetWrapper(
-                broker_offset=0 if queue is None else queue.max_offset,
-                consumer_offset=committed,
-                pull_offset=max(committed, pulled),
-            )
+            queue, progress = progress_of(ctx, group, topic, queue_id)
+            last.append((queue, progress.consumer_offset - 1))
+            table[queue_body(ctx, topic, queue_id)] = progress
     times = await ctx.cold.lookups.store_times(last)
     for (place, wrapper), last_ms in zip(list(table.items()), times, strict=True):
         table[place] = msgspec.structs.replace(wrapper, last_timestamp=max(last_ms, 0))
@@ -246,10 +241,6 @@ def _topics_of(ctx: Context, header: ConsumeStatsRequest) -> list[str]:
     if group is None or not group.subscriptions:
         return topics
     return [topic for topic in topics if topic in group.subscriptions]
-
-
-def _queue(ctx: Context, topic: str, queue_id: int) -> QueueBody:
-    return QueueBody(topic=topic, broker_name=ctx.settings.broker_name, queue_id=queue_id)
 
 
 def _connection(member: Member) -> ClientConnection:

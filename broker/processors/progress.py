@@ -1,11 +1,16 @@
-"""How far groups are, and who may read: 43, 303, 308, 314, 345 and 353 (AdminBrokerProcessor)."""
+"""How far groups are, and who may read: 43, 303, 308, 314, 317, 345 and 353."""
 
+import asyncio
 from typing import Final
+
+import msgspec
 
 from aerobee.broker.rules.names import check_group
 from aerobee.broker.rules.own_groups import check_own_group
 from aerobee.broker.start.context import Context
+from aerobee.broker.start.group_progress import progress_of, queue_body
 from aerobee.remoting.bodies import (
+    ConsumeStats,
     ConsumeTimeSpanBody,
     CorrectionOffsetsBody,
     GroupForbidden,
@@ -18,6 +23,7 @@ from aerobee.remoting.bodies import (
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.groups import (
+    AllConsumeStatsRequest,
     CloneGroupOffsetRequest,
     ConsumeTimeSpanRequest,
     CorrectionOffsetRequest,
@@ -29,6 +35,7 @@ from aerobee.storage.queues.consume_queue import ConsumeQueue
 
 routes: Routes[Context] = Routes("progress")
 
+REPORT_BYTES_MAX: Final = 15 << 20  # Java reads frames of up to 16 MiB
 NOTHING_TO_CORRECT: Final = 2**63 - 1  # Long.MAX_VALUE
 
 
@@ -36,6 +43,69 @@ NOTHING_TO_CORRECT: Final = 2**63 - 1  # Long.MAX_VALUE
 def all_offsets(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return every committed offset, as consumerOffset.json has them."""
     return Reply(body=ctx.tables.offsets.encode())
+
+
+@routes.on(RequestCode.GET_BROKER_CONSUME_STATS, AllConsumeStatsRequest)
+async def all_consume_stats(ctx: Context, request: Request[AllConsumeStatsRequest]) -> Outcome:
+    """Return how far every group is in its topics, of ordered ones alone where that is asked.
+
+    Topics that the broker does not have are left out, and so are those that no member of a
+    connected group subscribes to any more.
+    """
+    pieces, size, behind, in_flight = [], 0, 0, 0
+    async with ctx.tables.groups.reports:
+        for config in ctx.tables.groups:
+            group, stats = config.group_name, []
+            for topic in _topics_of(ctx, group, ordered=request.header.is_order):
+                body = await _consume_stats(ctx, group, topic)
+                for progress in body.offset_table.values():
+                    behind += progress.broker_offset - progress.consumer_offset
+                    in_flight += progress.pull_offset - progress.consumer_offset
+                stats.append(encode_body(body, strict=False))
+                size += len(stats[-1])
+                if size > REPORT_BYTES_MAX:
+                    raise RequestError(
+                        ResponseCode.SYSTEM_ERROR,
+                        f"the progress of all groups has more than {REPORT_BYTES_MAX} bytes, which"
+                        " fits into no reply: ask group by group (208)",
+                    )
+            pieces.append(b"{%b:[%b]}" % (msgspec.json.encode(group), b",".join(stats)))
+            await asyncio.sleep(0)
+        address = msgspec.json.encode("{}:{}".format(*ctx.front.host))
+        return Reply(
+            body=b'{"brokerAddr":%b,"consumeStatsList":[%b],"totalDiff":%d,"totalInflightDiff":%d}'
+            % (address, b",".join(pieces), behind, in_flight)
+        )
+
+
+def _topics_of(ctx: Context, group: str, *, ordered: bool) -> list[TopicConfig]:
+    """Return the topics in which a group has committed, and that are still of interest to it."""
+    connected = ctx.consumers.members.group(group)
+    wanted = connected.subscriptions if connected is not None else {}
+    found = []
+    for topic in sorted(ctx.tables.offsets.topics_of(group)):
+        config = ctx.tables.topics.get(topic)
+        if config is None or (ordered and not config.order) or (wanted and topic not in wanted):
+            continue
+        found.append(config)
+    return found
+
+
+async def _consume_stats(ctx: Context, group: str, topic: TopicConfig) -> ConsumeStats:
+    """Return how far a group is in one topic, and what it pulls of it per second."""
+    name = topic.topic_name
+    rows = [progress_of(ctx, group, name, number) for number in range(topic.write_queue_nums)]
+    times = await ctx.cold.lookups.store_times(
+        [(queue, progress.consumer_offset - 1) for queue, progress in rows]
+    )
+    table = {
+        queue_body(ctx, name, number): msgspec.structs.replace(
+            progress, last_timestamp=max(last_ms, 0)
+        )
+        for number, ((_, progress), last_ms) in enumerate(zip(rows, times, strict=True))
+    }
+    tps = ctx.health.metrics.pulled_by.per_second((name, group))
+    return ConsumeStats(offset_table=table, consume_tps=tps)
 
 
 @routes.on(RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpanRequest)

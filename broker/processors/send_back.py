@@ -10,6 +10,7 @@ from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.send import SendBackRequest
 from aerobee.remoting.message.message_id import KEPT_BESIDE
+from aerobee.remoting.message.properties import Property
 from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
@@ -41,6 +42,7 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
         await known()
         record = await _kept(ctx, header) if is_kept else record
     await sends.storing.store_again(header.offset, target, record if is_kept else None)
+    ctx.health.metrics.send_back(target.properties[Property.RETRY_TOPIC], header.group)
     return Reply()
 
 

@@ -1,7 +1,7 @@
-"""Topic administration: 17, 215, 316 and 351 (AdminBrokerProcessor)."""
+"""Topic administration: 17, 18, 215, 316 and 351 (AdminBrokerProcessor)."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from aerobee.broker.cluster.announcing import until_known
@@ -17,7 +17,13 @@ from aerobee.broker.rules.system_topics import is_system_topic, system_topic_nam
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
 from aerobee.broker.start.gone_topics import clean_topics, find_topics, forget_topics
-from aerobee.remoting.bodies import TopicConfig, encode_body
+from aerobee.broker.tables.turns import in_turns
+from aerobee.remoting.bodies import (
+    CreateTopicListBody,
+    TopicConfig,
+    decode_body,
+    encode_body,
+)
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.topics import CreateTopicRequest, DeleteTopicRequest, TopicRequest
@@ -26,6 +32,7 @@ from aerobee.remoting.words import LIGHT_QUEUE_PREFIX, RETRY_PREFIX, SYSTEM_PREF
 
 routes: Routes[Context] = Routes("topics")
 
+MADE_PER_TURN: Final = 256  # of a list, some milliseconds
 TOPICS_PER_TURN: Final = 16  # each has some queues, and each of those some files
 QUEUES_MAX: Final = 32_767
 PERM_MAX: Final = 15
@@ -36,23 +43,68 @@ FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequest]) -> Outcome:
     """Make a topic, or give it other queues, permissions or attributes."""
     header = request.header
-    check_topic(header.topic)
-    _check_system(ctx, header.topic)
+    config = TopicConfig(
+        topic_name=header.topic,
+        read_queue_nums=header.read_queue_nums,
+        write_queue_nums=header.write_queue_nums,
+        perm=header.perm,
+        topic_filter_type=header.topic_filter_type,
+        topic_sys_flag=header.topic_sys_flag or 0,
+        order=header.order,
+    )
+    _check_name(ctx, header.topic)
+    edits = parse_edits(header.attributes)
+    _check_wanted(ctx, config, edits)
+    config = ctx.tables.topics.update(config, edits)
+    await until_known(ctx.cluster.announcements.announce(config))
+    return Reply()
+
+
+@routes.on(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
+async def update_and_create_topics(ctx: Context, request: Request[NoHeader]) -> Outcome:
+    """Make or change every topic of a list; none, where one of them may not be so.
+
+    `attributes` of the body are edits: a key begins with + or -. RocketMQ leaves out all topics of
+    a list in which one is as it is already.
+    """
+    wanted = decode_body(CreateTopicListBody, request.command.body).topic_config_list
+    topics = ctx.tables.topics
+    async for config in in_turns(wanted, MADE_PER_TURN):
+        _check_name(ctx, config.topic_name)
+        _check_wanted(ctx, config, config.attributes)
+        topics.planned(config, config.attributes)
+    topics.check_new([config.topic_name for config in wanted])
+    changed: list[TopicConfig] = []
+    try:
+        async for config in in_turns(wanted, MADE_PER_TURN):
+            changed.append(topics.update(config, config.attributes))
+    finally:  # others may have changed what the checks have seen
+        if changed:
+            await until_known(ctx.cluster.announcements.announce(*changed))
+    return Reply()
+
+
+def _check_name(ctx: Context, topic: str) -> None:
+    check_topic(topic)
+    _check_system(ctx, topic)
+
+
+def _check_wanted(ctx: Context, config: TopicConfig, edits: Mapping[str, str]) -> None:
+    """Refuse what no topic may be, whatever it is so far."""
     for name, value, limit in (
-        ("readQueueNums", header.read_queue_nums, QUEUES_MAX),
-        ("writeQueueNums", header.write_queue_nums, QUEUES_MAX),
-        ("perm", header.perm, PERM_MAX),
+        ("readQueueNums", config.read_queue_nums, QUEUES_MAX),
+        ("writeQueueNums", config.write_queue_nums, QUEUES_MAX),
+        ("perm", config.perm, PERM_MAX),
     ):
         if not 0 <= value <= limit:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER, f"{name} is {value}, allowed: 0 to {limit}"
             )
-    if header.topic_filter_type not in FILTER_TYPES:
+    if config.topic_filter_type not in FILTER_TYPES:
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
-            f"topicFilterType = [{header.topic_filter_type}] value invalid",
+            f"topicFilterType = [{config.topic_filter_type}] value invalid",
         )
-    edits = parse_edits(header.attributes)
     if not ctx.settings.enable_mixed_message_type and edits.get("+" + MESSAGE_TYPE) == "MIXED":
         raise RequestError(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
     _check_dedup(ctx.settings, edits.get("+" + DEDUP_SECONDS))
@@ -61,20 +113,6 @@ async def update_and_create_topic(ctx: Context, request: Request[CreateTopicRequ
             ResponseCode.INVALID_PARAMETER,
             f"{RETENTION_SECONDS} is not obeyed here: topicRetentionEnable is false",
         )
-    config = ctx.tables.topics.update(
-        TopicConfig(
-            topic_name=header.topic,
-            read_queue_nums=header.read_queue_nums,
-            write_queue_nums=header.write_queue_nums,
-            perm=header.perm,
-            topic_filter_type=header.topic_filter_type,
-            topic_sys_flag=header.topic_sys_flag or 0,
-            order=header.order,
-        ),
-        edits,
-    )
-    await until_known(ctx.cluster.announcements.announce(config))
-    return Reply()
 
 
 @routes.on(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest)

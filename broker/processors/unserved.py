@@ -15,12 +15,9 @@ REPLICATION: Final = "it belongs to replication between brokers, which is not th
 UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
-ADMIN: Final = "this part of the administration tools is not there yet"
 ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users and access control are not there yet"
-ROCKSDB: Final = "tables and queues are files here, not RocksDB"
 STATIC: Final = "static topics are not there yet"
-COLD: Final = "flow control of cold data is not there yet"
 CONTAINER: Final = "one process is one broker"
 
 _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
@@ -62,44 +59,27 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
         Code.REGISTER_MESSAGE_FILTER_CLASS,
     ),
     POP: (
-        *range(Code.POP_MESSAGE, Code.POP_ROLLBACK + 1),
+        *range(Code.POP_MESSAGE, Code.POP_ROLLBACK),
         Code.BATCH_ACK_MESSAGE,
     ),
     LITE: (
         Code.POP_LITE_MESSAGE,
         Code.LITE_SUBSCRIPTION_CTL,
         Code.ACK_LITE_MESSAGE,
-        *range(Code.GET_BROKER_LITE_INFO, Code.TRIGGER_LITE_DISPATCH + 1),
-    ),
-    ADMIN: (
-        Code.UPDATE_AND_CREATE_TOPIC_LIST,
-        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-        Code.VIEW_BROKER_STATS_DATA,
-        Code.GET_BROKER_CONSUME_STATS,
-        Code.QUERY_CONSUME_QUEUE,
     ),
     ACL_1: tuple(range(Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG + 1)),
     AUTH: tuple(range(Code.AUTH_CREATE_USER, Code.AUTH_LIST_ACL + 1)),
-    ROCKSDB: (
-        Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
-        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
-        Code.SWITCH_TIMER_ENGINE,
-    ),
     STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     CONTAINER: (Code.ADD_BROKER, Code.REMOVE_BROKER),
     REPLICATION: (
         Code.NOTIFY_MIN_BROKER_ID_CHANGE,
         Code.EXCHANGE_BROKER_HA_INFO,
-        Code.GET_BROKER_HA_STATUS,
-        Code.RESET_MASTER_FLUSH_OFFSET,
-        Code.GET_BROKER_EPOCH_CACHE,
         Code.NOTIFY_BROKER_ROLE_CHANGED,
     ),
     CONTROLLER: (
         *range(Code.CONTROLLER_ALTER_SYNC_STATE_SET, Code.CONTROLLER_GET_SYNC_STATE_DATA + 1),
         *range(Code.UPDATE_CONTROLLER_CONFIG, Code.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST + 1),
     ),
-    COLD: tuple(range(Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, Code.SET_COMMITLOG_READ_MODE + 1)),
 }
 
 

@@ -187,6 +187,10 @@ class OffsetTable:
         offset = self.last_pulled.get(topic + SEPARATOR + group, {}).get(queue_id)
         return self.committed(group, topic, queue_id) if offset is None else offset
 
+    def __len__(self) -> int:
+        """How many pairs of a topic and a group have committed."""
+        return len(self._table)
+
     def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
         """Yield topic, group and committed offsets by queue; the table may change meanwhile."""
         for key in list(self._table):

@@ -4,6 +4,7 @@ Invariants: as for topics, every change raises the data version and marks the fi
 is never changed in place (SubscriptionGroupManager).
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -65,6 +66,7 @@ class GroupTable:
         self.create_system = create_system
         self.groups_max = groups_max
         self.data_version = DataVersion(timestamp=now_ms())
+        self.reports = asyncio.Lock()  # on all groups, one at a time: each takes some megabytes
         self.file = TableFile(folder / "subscriptionGroup.json", self.snapshot)
         self.file.mark()
 
@@ -120,18 +122,28 @@ class GroupTable:
 
         Raises RequestError where an edit is not allowed, or no further group is.
         """
-        known = self._table.get(config.group_name)
-        if known is None and len(self._table) >= self.groups_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"group {config.group_name} cannot be made: the broker has {len(self._table)} "
-                "groups, groupsMax is the limit",
-            )
-        current = None if known is None else known.attributes or {}
-        attributes = apply_edits(current, config.attributes, known={})
-        config = msgspec.structs.replace(config, attributes=attributes)
+        self.check_new([config.group_name])
+        config = self.planned(config)
         self._put(config)
         return config
+
+    def planned(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """Return what `update` would make of a group as it is now; RequestError for an edit."""
+        known = self._table.get(config.group_name)
+        current = None if known is None else known.attributes or {}
+        attributes = apply_edits(current, config.attributes, known={})
+        return msgspec.structs.replace(config, attributes=attributes)
+
+    def check_new(self, names: Iterable[str]) -> None:
+        """Refuse groups that are to be made together where there is no room for one of them."""
+        new = dict.fromkeys(name for name in names if name not in self._table)
+        for number, name in enumerate(new, len(self._table)):
+            if number >= self.groups_max:
+                raise RequestError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"group {name} cannot be made: the broker has {len(self._table)} "
+                    "groups, groupsMax is the limit",
+                )
 
     def delete(self, name: str) -> bool:
         """Remove a group; return whether it was there."""

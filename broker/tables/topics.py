@@ -7,7 +7,8 @@ this order; a configuration is never changed in place, so whoever holds one hold
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -161,12 +162,26 @@ class TopicTable:
 
         Raises RequestError where an edit is not allowed.
         """
-        known = self._table.get(config.topic_name)
-        attributes = apply_edits(None if known is None else known.attributes or {}, edits)
-        config = msgspec.structs.replace(config, attributes=attributes)
-        if config != known:
+        config = self.planned(config, edits)
+        if config != self._table.get(config.topic_name):
             self._put(config)
         return config
+
+    def planned(self, config: TopicConfig, edits: Mapping[str, str] | None = None) -> TopicConfig:
+        """Return what `update` would make of a topic as it is now; RequestError as there."""
+        known = self._table.get(config.topic_name)
+        attributes = apply_edits(None if known is None else known.attributes or {}, edits)
+        return msgspec.structs.replace(config, attributes=attributes)
+
+    def check_new(self, names: Sequence[str]) -> None:
+        """Refuse topics that are to be made together where one cannot be, or is named twice."""
+        if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+            raise RequestError(
+                ResponseCode.INVALID_PARAMETER, f"topic {twice} is in the list more than once"
+            )
+        new = [name for name in names if name not in self._table]
+        for number, name in enumerate(new):
+            self._check_room(name, number)
 
     def delete(self, name: str) -> TopicConfig | None:
         """Remove a topic; return what it was."""
@@ -207,25 +222,30 @@ class TopicTable:
 
     def _put(self, config: TopicConfig) -> None:
         known = config.topic_name in self._table
-        own = config.topic_name in SYSTEM_TOPICS  # made when it is needed, by the broker itself
-        if not (known or own) and len(self._table) >= self.topics_max:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"topic {config.topic_name} cannot be made: the broker has {len(self._table)} "
-                "topics, topicsMax is the limit",
-            )
-        if not known and self.has_light(config.topic_name):
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"topic {config.topic_name} cannot be made: the store has a light queue (LMQ) so"
-                " called, whose messages would be lost",
-            )
+        if not known:
+            self._check_room(config.topic_name)
         self._table[config.topic_name] = config
         self._encoded[config.topic_name] = _encode(config.topic_name, config)
         log.info("topic_%s config=%s", "changed" if known else "created", config)
         self.next_version()
         for callback in self.on_changed:
             callback(config)
+
+    def _check_room(self, name: str, others: int = 0) -> None:
+        """Refuse a topic that is to be made beside so many others where there is no room for it."""
+        own = name in SYSTEM_TOPICS  # made when it is needed, by the broker itself
+        if not own and len(self._table) + others >= self.topics_max:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} cannot be made: the broker has {len(self._table)} "
+                "topics, topicsMax is the limit",
+            )
+        if self.has_light(name):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} cannot be made: the store has a light queue (LMQ) so"
+                " called, whose messages would be lost",
+            )
 
 
 def _encode(name: str, config: TopicConfig) -> bytes:

@@ -102,3 +102,9 @@ class CorrectionOffsetRequest(Header, frozen=True, kw_only=True):
     topic: str
     compare_group: str
     filter_groups: str | None = None  # left out; "," between
+
+
+class AllConsumeStatsRequest(Header, frozen=True, kw_only=True):
+    """GET_BROKER_CONSUME_STATS: of all topics, or of ordered ones alone."""
+
+    is_order: bool

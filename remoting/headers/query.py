@@ -31,3 +31,13 @@ class QueryMessageReply(Header, frozen=True, kw_only=True):
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
+
+
+class QueryQueueRequest(Header, frozen=True, kw_only=True):
+    """QUERY_CONSUME_QUEUE: so many entries of a queue, and what a group wants of its topic."""
+
+    topic: str
+    queue_id: Int32 = 0
+    index: Int64 = 0
+    count: Int32 = 0
+    consumer_group: str | None = None

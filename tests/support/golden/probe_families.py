@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from support.golden.administration_probes import ADMINISTRATION
 from support.golden.filter_probes import FILTERS
 from support.golden.probes import (
     CLIENT_ID,
@@ -286,6 +287,7 @@ FAMILIES: Final[dict[str, list[Probe]]] = {
         broker("update config: no pair", 25, "nonsense"),
         broker("update config: a switch", 25, "autoCreateTopicEnable=true"),
     ],
+    "administration": ADMINISTRATION,
     "namesrv": [
         *SETUP,
         namesrv("unknown code", 9999),

@@ -153,3 +153,62 @@ async def test_topics_of_a_group_come_with_the_brokers_address(live: LiveBroker)
     reply = await live.ask(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "g"})
     topics = decode_body(TopicList, reply.body)
     assert (topics.topic_list, topics.broker_addr) == (["t"], live.address)
+
+
+async def test_progress_of_all_groups(live: LiveBroker) -> None:
+    """Each group with its topics, sums over all; groups that have committed nothing are there."""
+    context = live.broker.context
+    context.tables.offsets.commit("h", "t", 0, 2)
+    context.tables.groups.find("h")
+    reply = await live.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    body = fastjson.loads(bytes(reply.body))
+    by_group = {group: stats for each in body["consumeStatsList"] for group, stats in each.items()}
+    assert len(by_group) == len(body["consumeStatsList"]) == len(context.tables.groups)
+    assert by_group["TOOLS_CONSUMER"] == []
+    assert (body["totalDiff"], body["brokerAddr"]) == (1, live.address)
+    (stats,) = by_group["g"]
+    rows = {key["queueId"]: row for key, row in stats["offsetTable"].items()}
+    assert set(rows) == {0, 1, 2, 3}
+    assert (rows[0]["brokerOffset"], rows[0]["consumerOffset"]) == (2, 1)
+    assert time.time() * 1000 - 60_000 < rows[0]["lastTimestamp"] <= time.time() * 1000
+    assert rows[1]["lastTimestamp"] == 0
+
+
+async def test_progress_leaves_out_what_nobody_wants(live: LiveBroker) -> None:
+    """Topics that are gone, that a connected group no longer reads, and plain ones if asked so."""
+    offsets = live.broker.context.tables.offsets
+    await live.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ordered_topic("o"))
+    for topic in ("gone", "o"):
+        offsets.commit_own("g", topic, 0, 0)
+        offsets.commit_own("away", topic, 0, 0)
+    live.broker.context.tables.groups.find("away")
+
+    async def topics(group: str, *, ordered: bool) -> list[str]:
+        fields = {"isOrder": str(ordered).lower()}
+        reply = await live.ask(RequestCode.GET_BROKER_CONSUME_STATS, fields)
+        table = fastjson.loads(bytes(reply.body))["consumeStatsList"]
+        (found,) = (each[group] for each in table if group in each)
+        return [next(iter(stats["offsetTable"]))["topic"] for stats in found]
+
+    assert await topics("g", ordered=False) == ["t"]
+    assert await topics("g", ordered=True) == []
+    assert await topics("away", ordered=False) == ["o"]
+    assert await topics("away", ordered=True) == ["o"]
+
+
+async def test_progress_that_fits_into_no_reply(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, with what to ask instead; the next question finds its turn."""
+    monkeypatch.setattr("aerobee.broker.processors.progress.REPORT_BYTES_MAX", 50)
+    for _ in range(2):
+        reply = await live.ask(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+        assert reply.code == ResponseCode.SYSTEM_ERROR and "208" in (reply.remark or "")
+
+
+def ordered_topic(name: str) -> dict[str, object]:
+    """The fields that make a topic which is consumed in order."""
+    return {
+        "topic": name, "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1,
+        "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "true",
+    }  # fmt: skip
