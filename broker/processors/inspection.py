@@ -174,7 +174,7 @@ def all_producers(ctx: Context, request: Request[NoHeader]) -> Outcome:
         group: [
             ProducerInfo(
                 client_id=member.client.client_id,
-                remote_ip=member.client.connection.remote_host[0],
+                remote_ip=f"/{member.client.connection.remote}",  # as Java writes an address
                 language=language_name(member.client.language),
                 version=member.client.version,
                 last_update_timestamp=ctx.now_ms() - ctx.consumers.members.silent_ms(member),

@@ -23,12 +23,11 @@ routes: Routes[Context] = Routes("lite info")
 @routes.on(RequestCode.GET_BROKER_LITE_INFO)
 def broker_info(ctx: Context, request: Request[NoHeader]) -> Outcome:
     """Return how many light queues there are and may be; of lite topics all is 0."""
-    queues = ctx.store.queues
-    names = queues.listed_topics()
+    topics = {queue.topic for queue in ctx.store.queues}
     body = LiteBroker(
         max_lmq_num=ctx.settings.max_lmq_consume_queue_num,
-        current_lmq_num=sum(map(queues.is_light, names)),
-        cq_table_size=len(names),
+        current_lmq_num=sum(map(ctx.store.queues.is_light, topics)),
+        cq_table_size=len(topics),
         offset_table_size=len(ctx.tables.offsets),
     )
     return Reply(body=encode_body(body))
@@ -39,8 +38,8 @@ def parent_info(ctx: Context, request: Request[TopicRequest]) -> Outcome:
     """Describe a topic that was declared to have lite topics."""
     topic = request.header.topic
     _check_parent(ctx, topic)
-    queues = ctx.store.queues
-    light = sum(map(queues.is_light, queues.listed_topics()))
+    topics = {queue.topic for queue in ctx.store.queues}
+    light = sum(map(ctx.store.queues.is_light, topics))
     return Reply(body=encode_body(LiteParent(topic=topic, lmq_num=light)))
 
 

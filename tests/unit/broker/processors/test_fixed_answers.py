@@ -144,3 +144,4 @@ async def test_there_are_no_lite_topics(live: LiveBroker) -> None:
     assert json.loads(bytes(reply.body))["topicOffset"]["maxOffset"] == 0
     body = json.loads(bytes((await live.ask(RequestCode.GET_BROKER_LITE_INFO)).body))
     assert (body["maxLmqNum"], body["currentLmqNum"], body["offsetTableSize"]) == (20_000, 0, 1)
+    assert body["cqTableSize"] == 1

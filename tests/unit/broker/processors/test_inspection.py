@@ -133,7 +133,8 @@ async def test_who_is_connected(live: LiveBroker) -> None:
     assert missing.remark == "the producer group[q] not exist"
     reply = await live.ask(RequestCode.GET_ALL_PRODUCER_INFO)
     (info,) = decode_body(ProducerTableInfo, reply.body).data["p"]
-    assert (info.client_id, info.remote_ip) == ("c1", "127.0.0.1")
+    assert info.client_id == "c1"
+    assert info.remote_ip.startswith("/127.0.0.1:"), "as Java writes an address"
 
 
 async def test_lists_of_names(live: LiveBroker) -> None:
