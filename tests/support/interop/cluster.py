@@ -69,6 +69,19 @@ class Cluster(ABC):
             self.kill()
             raise
 
+    def beside(self, name: str) -> Self:
+        """Return a further broker of the same nameserver, not started: see `start_broker`."""
+        other = type(self)(
+            self.directory / name, settings=self._own_settings | {"brokerName": name}
+        )
+        other.namesrv = self.namesrv
+        return other
+
+    def start_broker(self) -> None:
+        """Start the broker alone; its nameserver runs."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.broker_process = self._start_broker()
+
     def stop(self) -> None:
         """Stop the broker cleanly, then the nameserver."""
         self.stop_broker()
