@@ -24,10 +24,12 @@ try:
     from aerobee.broker.compiled.record_runs import RepeatedPulls
     from aerobee.broker.compiled.record_runs import copied as _copied
     from aerobee.broker.compiled.record_runs import gather as _gather
+    from aerobee.broker.compiled.record_runs import guard_copies as _guard_copies
     from aerobee.broker.compiled.record_runs import resident as _resident
 except ImportError:  # no compiler where this was installed, or another Python
     HalfRuns = PlainSends = RepeatedPulls = _SeenKeys = None  # type: ignore[assignment,misc]
     _refuse_run = _copied = _gather = _resident = None  # type: ignore[assignment]
+    _guard_copies = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from aerobee.broker.compiled.record_runs import World
@@ -113,6 +115,16 @@ def copied(*, wanted: bool) -> Copied:
     if _copied is None or not wanted:
         return copied_bytes
     return _copied
+
+
+def guard_copies() -> None:
+    """Have compiled copies survive SIGBUS still.
+
+    A program that embeds a broker may switch Python's faulthandler on, or off, which takes away
+    what handled the signal before: so this is asked for again and again.
+    """
+    if _guard_copies is not None:
+        _guard_copies()
 
 
 def is_compiled() -> bool:

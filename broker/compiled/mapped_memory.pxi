@@ -9,30 +9,43 @@ cdef extern from *:
     #include <signal.h>
     #include <string.h>
     #include <sys/uio.h>
+    #include <unistd.h>
 
     /* A page that the disk does not give is SIGBUS to who touches it, and the end of a process. So
        who copies says where to go on then; what others touch ends the process as before. */
     static __thread sigjmp_buf *volatile guard_of_thread;
     static struct sigaction bus_before;
 
+    /* A handler that came to stand above this one, as Python's faulthandler, raises the signal again
+       for this one; who copies raises none. */
+    static int is_of_a_copy(siginfo_t *info) {
+    #ifdef SI_TKILL
+        if (info->si_code == SI_TKILL)
+            return info->si_pid == getpid();
+    #endif
+        return info->si_code > 0;
+    }
+
     static void on_bus(int number, siginfo_t *info, void *context) {
+        struct sigaction before = bus_before;
         sigjmp_buf *guard = guard_of_thread;
         (void)context;
-        if (guard != NULL && info->si_code > 0) {
+        if (guard != NULL && is_of_a_copy(info)) {
             guard_of_thread = NULL;
             siglongjmp(*guard, 1);
         }
-        sigaction(SIGBUS, &bus_before, NULL);  /* the touch is tried again, and ends it */
+        memset(&bus_before, 0, sizeof(bus_before));  /* the default, if it is handed back to here */
+        sigaction(SIGBUS, &before, NULL);  /* the touch is tried again, and ends it */
         if (info->si_code <= 0)
             raise(number);
     }
 
+    /* Stands above all others from now on. */
     static void watch_bus(void) {
-        static int watched = 0;
         struct sigaction action;
-        if (watched)
+        if (sigaction(SIGBUS, NULL, &action) == 0 && action.sa_flags & SA_SIGINFO
+            && action.sa_sigaction == on_bus)
             return;
-        watched = 1;
         memset(&action, 0, sizeof(action));
         action.sa_sigaction = on_bus;
         action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;

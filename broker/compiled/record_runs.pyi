@@ -16,6 +16,9 @@ copied: Copied
 gather: Gather
 resident: Resident
 
+def guard_copies() -> None:
+    """Survive copies of memory that the disk does not give, whatever else handles SIGBUS by now."""
+
 class World(Protocol):
     """What pulls that come again need of the broker; `known` is what they were learned with.
 

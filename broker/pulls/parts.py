@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from aerobee.broker.cold.parts import Cold
+from aerobee.broker.compiled.choice import guard_copies
 from aerobee.broker.health.parts import Health
 from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.registry import Members
@@ -20,6 +21,8 @@ from aerobee.broker.tables.parts import Tables
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.net.connection import Connection
+
+GUARD_INTERVAL_S: Final = 1.0
 
 
 class Owners(Protocol):
@@ -113,8 +116,11 @@ class Pulling(Room):
         self.server.failed(pull, error)
 
     def background(self) -> Iterable[Work]:
-        """Answer those whose time is up."""
-        return (Work("held pulls", self.holds.sweep, SWEEP_INTERVAL_MS / 1000),)
+        """Answer those whose time is up; see that copies are safe in a program that has others."""
+        return (
+            Work("held pulls", self.holds.sweep, SWEEP_INTERVAL_MS / 1000),
+            Work("guarded copies", guard_copies, GUARD_INTERVAL_S),
+        )
 
     @property
     def metric_help(self) -> Mapping[str, str]:
@@ -126,4 +132,5 @@ class Pulling(Room):
         yield Sample("aerobee_held_pulls", self.holds.count)
 
     def _apply(self, settings: BrokerSettings) -> None:
+        guard_copies()
         self.server = PullProcessor(settings, self)
