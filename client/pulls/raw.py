@@ -94,11 +94,18 @@ class RawPuller:
         }
 
     async def pull(
-        self, queue: MessageQueue, offset: int, messages_max: int, broker_id: int = MASTER_ID
+        self,
+        queue: MessageQueue,
+        offset: int,
+        messages_max: int,
+        broker_id: int = MASTER_ID,
+        *,
+        full_reply: bool = False,
     ) -> RawPull:
         """Ask the replica `broker_id`, or another where there is none, for messages from `offset`.
 
-        The broker answers at once, with at most `messages_max` and as many as its own limits allow.
+        The broker answers at once, with at most `messages_max` and as many as its own limits allow;
+        Aerobee's, asked for a `full_reply`, with as many as that is, whatever `messages_max` says.
         Raises BrokerRefused for a code that is no outcome of a pull, Unavailable.
         """
         address, asked = await self._brokers.find_to_read(queue, broker_id)
@@ -109,6 +116,8 @@ class RawPuller:
             "maxMsgNums": str(messages_max),
             "bname": queue.broker_name,
         }
+        if full_reply:
+            ext["AEROBEE_FULL_REPLY"] = "true"  # others know nothing of it
         reply = await self._brokers.connections.call(
             address, RequestCode.PULL_MESSAGE, ext, timeout_ms=self._timeout_ms
         )

@@ -71,6 +71,7 @@ class FakeBroker:
         self.handover_wait_s = 0.2
         self.owners = Owners()
         self.found_max = 64  # maxMsgsNumBatch
+        self.full_reply_messages = 0  # given to who asks for a full reply; 0: it knows of none
         self._stored = 0
         self._arrived = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -299,7 +300,8 @@ async def pull_messages(broker: FakeBroker, request: Request[pull.PullMessageReq
         if not oldest <= header.queue_offset <= newest:
             moved = oldest if header.queue_offset < oldest else newest
             return _pulled(ResponseCode.PULL_OFFSET_MOVED, moved, oldest, newest)
-        records = broker.log[at][header.queue_offset - oldest :][: header.max_msg_nums]
+        most = (header.full_reply and broker.full_reply_messages) or header.max_msg_nums
+        records = broker.log[at][header.queue_offset - oldest :][:most]
         if records:
             after = records[-1].queue_offset + 1
             wanted = _filter(header, records)

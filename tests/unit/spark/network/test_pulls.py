@@ -91,6 +91,33 @@ def test_short_replies(fake: FakeBroker, monkeypatch: pytest.MonkeyPatch, most: 
     assert read(fake) == list(range(100))
 
 
+@pytest.mark.parametrize("given", [0, 40, 256])
+def test_many_messages_are_asked_for_at_once(fake: FakeBroker, given: int) -> None:
+    """Of brokers that know full replies, and of all others as ever; few are asked for by number."""
+    fake.full_reply_messages = given
+    assert read(fake, 2, 98) == list(range(2, 98))
+    asked = [
+        (int(each.ext["queueOffset"]), each.ext["maxMsgNums"], each.ext.get("AEROBEE_FULL_REPLY"))
+        for each in fake.requests(PULL)
+    ]
+    more = [(74, "24", None)] if given == 40 else []
+    assert sorted(asked) == [(2, "32", None), (34, "64", "true"), *more]
+
+
+def test_what_a_full_reply_has_too_much_is_left_out(
+    fake: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of a range are sized as messages are, not as what came for them was."""
+    monkeypatch.setattr(network_pulls, "FULL_REPLY_FROM", 2)
+    monkeypatch.setattr(network_pulls, "SPAN_BYTES", 1200)
+    fake.full_reply_messages = 90
+    assert read(fake, 3, 95) == list(range(3, 95))
+    size = len(encode_record(fake.log["orders", 0][50]))
+    pulls = fake.requests(PULL)
+    assert {each.ext["maxMsgNums"] for each in pulls[1:-1]} == {str(1200 // size)}
+    assert {each.ext.get("AEROBEE_FULL_REPLY") for each in pulls} == {"true"}
+
+
 def test_retention_overtakes(fake: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
     """What is gone fails the read, or is left out with a warning."""
     del fake.log["orders", 0][:40]
