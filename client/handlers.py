@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
+
 from aerobee.client.errors import InvalidUse, whole_number
 from aerobee.client.received import ReceivedMessage
 
@@ -78,8 +80,7 @@ class InvalidHandler(InvalidUse, TypeError):
     """
 
 
-@dataclass(slots=True, eq=False)
-class Handler:
+class Handler(msgspec.Struct, eq=False):
     """A user's function, made async: it gets one message, or a list of up to `batch`.
 
     `is_told` says that an answer of it which means nothing was told.

@@ -3,8 +3,9 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
+
+import msgspec
 
 from aerobee.client.errors import several, wrong_argument
 from aerobee.client.message import Message, MessageQueue, SendResult
@@ -18,8 +19,7 @@ H = TypeVar("H")
 _everywhere: Final[dict[type, object]] = {}
 
 
-@dataclass(slots=True)
-class SendContext:
+class SendContext(msgspec.Struct):
     """One attempt of a send, as hooks see it (SendMessageContext.java).
 
     `messages` has more than one element for a batch; `half` says that a transaction decides about
@@ -35,7 +35,9 @@ class SendContext:
     result: SendResult | None = None
     error: BaseException | None = None
     half: bool = False
-    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
+    kept: dict[object, Any] = msgspec.field(
+        default_factory=dict
+    )  # by hooks, from `before` to `after`
     client_id: str = ""
 
     def begin(self, hooks: Sequence["SendHook"]) -> None:
@@ -79,8 +81,7 @@ class SendHook:
         """Look at the attempt's outcome."""
 
 
-@dataclass(slots=True)
-class EndTransactionContext:
+class EndTransactionContext(msgspec.Struct):
     """A half message whose producer has said what becomes of it (EndTransactionContext.java).
 
     `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, as RocketMQ spells it; `from_check` says
@@ -113,8 +114,7 @@ class EndTransactionHook:
         """Look at what was said."""
 
 
-@dataclass(slots=True)
-class RecallContext:
+class RecallContext(msgspec.Struct):
     """A message that was called back before it was due, or could not be."""
 
     group: str
@@ -137,8 +137,7 @@ class RecallHook:
         """Look at how it went."""
 
 
-@dataclass(slots=True)
-class ConsumeContext:
+class ConsumeContext(msgspec.Struct):
     """One call of a handler, as hooks see it (ConsumeMessageContext.java).
 
     `polled` says that a program has polled the messages: there is no call, they count as done.
@@ -153,7 +152,9 @@ class ConsumeContext:
     outcome: str = ""
     error: BaseException | None = None
     polled: bool = False
-    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `before` to `after`
+    kept: dict[object, Any] = msgspec.field(
+        default_factory=dict
+    )  # by hooks, from `before` to `after`
     client_id: str = ""
     broadcasts: bool = False
 
@@ -171,8 +172,7 @@ class ConsumeHook:
         """Look at how it went."""
 
 
-@dataclass(slots=True)
-class SettleContext:
+class SettleContext(msgspec.Struct):
     """What a consumer tells a broker of what it got, as hooks see it.
 
     `operation` is "nack" (`messages` are given back) or "commit" (the program stores the offset of
@@ -186,7 +186,9 @@ class SettleContext:
     messages: list[ReceivedMessage]
     succeeded: bool = False
     error: BaseException | None = None
-    kept: dict[object, Any] = field(default_factory=dict)  # by hooks, from `settling` to `settled`
+    kept: dict[object, Any] = msgspec.field(
+        default_factory=dict
+    )  # by hooks, from `settling` to `settled`
     client_id: str = ""
     broadcasts: bool = False
 
@@ -205,8 +207,7 @@ class SettleHook:
         """Look at how it went."""
 
 
-@dataclass(slots=True)
-class FilterContext:
+class FilterContext(msgspec.Struct):
     """What one pull brought, the subscription applied (FilterMessageContext.java).
 
     A hook takes out of `messages` what shall not be handled: it counts as consumed. Their order is
@@ -228,13 +229,12 @@ class FilterHook:
         """Remove messages from `context.messages`."""
 
 
-@dataclass(slots=True)
-class Hooks:
+class Hooks(msgspec.Struct):
     """The hooks of one consumer."""
 
-    consume: list[ConsumeHook] = field(default_factory=list)
-    filter: list[FilterHook] = field(default_factory=list)
-    settle: list[SettleHook] = field(default_factory=list)
+    consume: list[ConsumeHook] = msgspec.field(default_factory=list)
+    filter: list[FilterHook] = msgspec.field(default_factory=list)
+    settle: list[SettleHook] = msgspec.field(default_factory=list)
     client_id: Callable[[], str] = str  # of the client, which may have to look it up at its start
     broadcasts: bool = False
 

@@ -5,8 +5,10 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from aerobee.client.cluster.nameservers import Nameservers
 from aerobee.client.cluster.outages import Outages
@@ -29,8 +31,7 @@ COUNT_DIGITS_MAX: Final = 10
 LOOK_S: Final = 1.0  # for where a broker is that was not reached; the look-up itself goes on
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRoute:
+class TopicRoute(msgspec.Struct, frozen=True):
     """Where one topic lives: queues to send to, queues to read from, sorted, and the brokers.
 
     `brokers` maps a broker's name to its addresses by broker id (0 is the master). `assumed` is

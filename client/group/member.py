@@ -1,8 +1,9 @@
 """Who consumes: one member of a group, as the parts of a consumer know it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from aerobee.client.group.offsets import StartingPoint
 from aerobee.client.pulls.subscriptions import Subscription
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from aerobee.client.instance.client_instance import ClientInstance
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """A consumer's place in its group, from its start to its end.
 
     `subscriptions` change while it lives; `start` says where it begins a queue on which the group

@@ -6,8 +6,9 @@ import enum
 import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
+
+import msgspec
 
 from aerobee.client.cluster.outages import Outages
 from aerobee.client.cluster.queue_offsets import BrokerCalls, QueueOffsets
@@ -207,8 +208,7 @@ class ConsumeFrom(enum.Enum):
     TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
-@dataclass(frozen=True, slots=True)
-class StartingPoint:
+class StartingPoint(msgspec.Struct, frozen=True):
     """`consume_from`, and for TIMESTAMP the milliseconds since 1970."""
 
     consume_from: ConsumeFrom = ConsumeFrom.LAST

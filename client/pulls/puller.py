@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.decoding import Decoded, UnpackLimits, decode_pulled
@@ -51,8 +52,7 @@ class PullResult(NamedTuple):
     unreadable: Sequence[ReceivedMessage] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PullTerms:
+class PullTerms(msgspec.Struct, frozen=True):
     """In whose name, and how, the queues of one consumer are pulled.
 
     `subscribed` says that heartbeats have told the brokers what the group wants; a `lite` pull

@@ -6,8 +6,9 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from aerobee.client.handlers import Handler, Later, failure, means_nothing
 from aerobee.client.hooks import Hooks
@@ -121,8 +122,7 @@ Settled = Callable[[ProcessQueue], Awaitable[None]]
 """Awaited after each call of a handler, with the queue of its messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandlingTerms:
+class HandlingTerms(msgspec.Struct, frozen=True):
     """In whose name, and how, the handlers of one consumer are called; `ordered`: one by one."""
 
     group: str
