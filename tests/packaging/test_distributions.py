@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.runs.partial_install import link_packages, required
 from support.runs.source_tree import (
     PACKAGE,
     ROOT,
@@ -26,6 +27,7 @@ from support.runs.source_tree import (
 )
 
 from aerobee.remoting.config.built import BUILD_FILE
+from aerobee.remoting.extras import SERVER
 from aerobee.testing import ClusterThread
 
 BUILD_WHEELS = runpy.run_path(str(ROOT / "deploy" / "build_wheels.py"))
@@ -248,6 +250,44 @@ def test_the_client_alone_talks_to_a_broker(built: Path, tmp_path: Path) -> None
         )
     kind = "compiled" if shutil.which("cc") else "pure Python"
     assert done.stdout.startswith(f"hello {version()} ({kind}"), done.stderr
+
+
+INSTALLED = """
+from importlib.metadata import distributions
+print(*sorted(each.name for each in distributions() if each.name.startswith("aerobee")))
+"""
+STARTS = ["-m", "aerobee", "broker", "start", "--help"]
+
+
+def test_extras_bring_the_server_of_the_same_release(built: Path, tmp_path: Path) -> None:
+    """`pip install`, of nothing but the two wheels and the packages that they name."""
+    others = tmp_path / "others"
+    others.mkdir()
+    link_packages(others, (required("all") | required()) - {SERVER})
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (site,) = (venv / "lib").glob("python*/site-packages")
+    (site / "others.pth").write_text(f"{others}\n")
+    python = venv / "bin" / "python"
+
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        return done.stdout + done.stderr
+
+    def install(what: str) -> str:
+        """Install it without an index; return what there is of ours then."""
+        said = run(*pip, "install", "-q", "--no-compile", "--no-index", "--find-links", built, what)
+        assert not said, said
+        return run(python, "-I", "-c", INSTALLED).strip()
+
+    assert install("aerobee") == "aerobee"
+    assert "needs aerobee[broker]: pip install 'aerobee[broker]'" in run(python, "-I", *STARTS)
+    assert install("aerobee[broker]") == "aerobee aerobee-server"
+    assert "--listen-port" in run(python, "-I", *STARTS)
+    assert install("aerobee[all]") == "aerobee aerobee-server"
+    assert "No broken requirements" in run(*pip, "check")
 
 
 def test_the_versions_that_are_named_are_those_of_the_wheels() -> None:

@@ -64,6 +64,13 @@ def link_folders(package: Path, folders: tuple[str, ...]) -> None:
         (package / name).symlink_to(ROOT / name)
 
 
+def link_packages(folder: Path, names: frozenset[str]) -> None:
+    """Have a folder what is installed here of some distributions, and of what they need."""
+    site = Path(str(metadata.distribution("msgspec").locate_file("")))
+    for top in set().union(*map(top_levels, closure(names))):
+        (folder / top).symlink_to(site / top)
+
+
 class PartialInstall:
     """A folder for PYTHONPATH that has Aerobee, msgspec, isal and what some extras install.
 
@@ -78,14 +85,13 @@ class PartialInstall:
         package = folder / "aerobee"
         package.mkdir(parents=True, exist_ok=True)
         names = required().union(*map(required, extras), others)
-        site = Path(str(metadata.distribution("msgspec").locate_file("")))
-        for top in set().union(*map(top_levels, closure(names - {SERVER}))):
-            (folder / top).symlink_to(site / top)
+        link_packages(folder, names - {SERVER})
         for beside in PACKAGE.iterdir():
             (package / beside.name).symlink_to(beside)
         link_folders(package, client_packages())
         if server or SERVER in names:
             link_folders(package, server_packages())
+        site = Path(str(metadata.distribution("msgspec").locate_file("")))
         for info in site.glob("aerobee-*.dist-info"):
             (folder / info.name).symlink_to(info)
 
