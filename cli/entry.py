@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from aerobee.remoting.extras import exit_without
+from aerobee.remoting.extras import exit_without, missing
 
 _MORE: Final = {"broker": "broker", "namesrv": "broker", "demo": "broker", "export": "export"}
 """Commands of `aerobee` that need more than `cli`: who asks for one is told of all at once."""
@@ -14,6 +14,11 @@ def aerobee() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     if word in _MORE and (word != "broker" or "start" in sys.argv[2:3]):  # its others ask a cluster
         exit_without(_MORE[word], f"aerobee {word}")
+    if word == "--version" and missing("cli"):
+        from aerobee.remoting.config.built import build
+
+        print(f"aerobee {build()}")
+        return
     exit_without("cli", "aerobee")
     from aerobee.cli.main import main
 

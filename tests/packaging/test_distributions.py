@@ -283,6 +283,7 @@ def test_extras_bring_the_server_of_the_same_release(built: Path, tmp_path: Path
         return run(python, "-I", "-c", INSTALLED).strip()
 
     assert install("aerobee") == "aerobee"
+    assert run(python, "-I", "-m", "aerobee", "--version").startswith(f"aerobee {version()} (")
     assert "needs aerobee[broker]: pip install 'aerobee[broker]'" in run(python, "-I", *STARTS)
     assert install("aerobee[broker]") == "aerobee aerobee-server"
     assert "--listen-port" in run(python, "-I", *STARTS)
