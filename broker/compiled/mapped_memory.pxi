@@ -16,8 +16,8 @@ cdef extern from *:
     static __thread sigjmp_buf *volatile guard_of_thread;
     static struct sigaction bus_before;
 
-    /* A handler that came to stand above this one, as Python's faulthandler, raises the signal again
-       for this one; who copies raises none. */
+    /* A handler that came to stand above this one, as Python's faulthandler, raises the signal
+       again for this one; who copies raises none. */
     static int is_of_a_copy(siginfo_t *info) {
     #ifdef SI_TKILL
         if (info->si_code == SI_TKILL)
