@@ -17,7 +17,9 @@ import msgspec
 from aerobee.broker.rules.attributes import apply_edits
 from aerobee.broker.rules.names import group_problem
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.broker.tables.table_file import TableFile, decode_table
+from aerobee.broker.tables.changes_file import Change, ChangesFile
+from aerobee.broker.tables.growing_file import GrowingTableFile
+from aerobee.broker.tables.table_file import decode_table
 from aerobee.remoting.bodies import (
     DataVersion,
     SubscriptionGroupConfig,
@@ -45,6 +47,16 @@ SYSTEM_GROUPS: Final = (
 )
 
 
+class GroupsChange(Change, frozen=True, kw_only=True):
+    """All that there is of some groups: those that are gone are in no table."""
+
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = msgspec.field(
+        default_factory=dict
+    )
+    forbidden_table: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    deleted: list[str] = msgspec.field(default_factory=list)
+
+
 class GroupTable:
     """All group configurations by name, kept in `config/subscriptionGroup.json`."""
 
@@ -62,21 +74,25 @@ class GroupTable:
         self._forbidden: dict[str, dict[str, int]] = {}
         # what each was when it was encoded, and its text; another thread writes there, too
         self._encoded: dict[str, tuple[SubscriptionGroupConfig, bytes]] = {}
+        self._changed: dict[str, int] = {}  # names, and how often the file was marked by then
         self.auto_create = auto_create
         self.create_system = create_system
         self.groups_max = groups_max
         self.data_version = DataVersion(timestamp=now_ms())
         self.reports = asyncio.Lock()  # on all groups, one at a time: each takes some megabytes
-        self.file = TableFile(folder / "subscriptionGroup.json", self.snapshot)
+        path = folder / "subscriptionGroup.json"
+        self.file = GrowingTableFile(path, self, ChangesFile(path, GroupsChange))
         self.file.mark()
 
     def load(self) -> None:
-        """Read subscriptionGroup.json, if there is one."""
+        """Read subscriptionGroup.json, if there is one, and what has changed since."""
         stored = self.file.load(_decode)
         if stored is not None:
             self._table.update(stored.subscription_group_table)
             self._forbidden.update(stored.forbidden_table)
             self.data_version = stored.data_version
+        for change in self.file.changes(None if stored is None else stored.data_version):
+            self._take(change)
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time."""
@@ -147,12 +163,14 @@ class GroupTable:
 
     def delete(self, name: str) -> bool:
         """Remove a group; return whether it was there."""
-        self._forbidden.pop(name, None)
+        forbidden = self._forbidden.pop(name, None)
         self._encoded.pop(name, None)
         if self._table.pop(name, None) is None:
+            if forbidden is not None:
+                self._next_version(name)
             return False
         log.info("group_deleted group=%s", name)
-        self._next_version()
+        self._next_version(name)
         return True
 
     def is_read_forbidden(self, group: str, topic: str) -> bool:
@@ -174,7 +192,7 @@ class GroupTable:
         if not topics:
             del self._forbidden[group]
         log.info("group_forbidden group=%s topic=%s bits=%d", group, topic, bits)
-        self._next_version()
+        self._next_version(group)
 
     def forbidden(self) -> dict[str, dict[str, int]]:
         """Return the forbidden bits by group and topic."""
@@ -189,7 +207,31 @@ class GroupTable:
 
         A group is encoded again only where it has changed.
         """
+        self._forget_changes(self.file.written)
         return partial(self._text, self.data_version, self.forbidden(), dict(self._table))
+
+    def changed_since(self, marked: int) -> bytes:
+        """Return what a change says of the groups that have changed since the file's mark."""
+        self._forget_changes(marked)
+        there, gone = [], []
+        for name in self._changed:
+            config = self._table.get(name)
+            if config is None:
+                gone.append(name)
+            else:
+                there.append(self._piece(name, config))
+        forbidden = {
+            name: self._forbidden[name] for name in self._changed if name in self._forbidden
+        }
+        return (
+            b'"dataVersion":%b,"subscriptionGroupTable":{%b},"forbiddenTable":%b,"deleted":%b'
+        ) % (
+            msgspec.json.encode(self.data_version), b",".join(there),
+            msgspec.json.encode(forbidden), msgspec.json.encode(gone),
+        )  # fmt: skip
+
+    def _forget_changes(self, marked: int) -> None:
+        self._changed = {name: at for name, at in self._changed.items() if at > marked}
 
     def encode_some(self, names: Iterable[str], forbidden: Mapping[str, dict[str, int]]) -> bytes:
         """Return some groups of the table as the reply to 201 has them."""
@@ -224,13 +266,24 @@ class GroupTable:
         event = "changed" if config.group_name in self._table else "created"
         self._table[config.group_name] = config
         log.info("group_%s config=%s", event, config)
-        self._next_version()
+        self._next_version(config.group_name)
 
-    def _next_version(self) -> None:
+    def _take(self, change: GroupsChange) -> None:
+        """Do again what was done before the last stop, which was none in order."""
+        for name in (*change.deleted, *change.subscription_group_table):
+            self._table.pop(name, None)
+            self._forbidden.pop(name, None)
+        self._table.update(change.subscription_group_table)
+        self._forbidden.update(change.forbidden_table)
+        assert change.data_version is not None
+        self.data_version = change.data_version
+
+    def _next_version(self, name: str) -> None:
         self.data_version = msgspec.structs.replace(
             self.data_version, timestamp=self._now_ms(), counter=self.data_version.counter + 1
         )
         self.file.mark()
+        self._changed[name] = self.file.marked
 
 
 def _decode(data: bytes) -> SubscriptionGroupWrapper:

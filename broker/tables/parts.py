@@ -76,10 +76,10 @@ class Tables(Room):
         """Write what has changed, every `flushConsumerOffsetInterval`."""
         while True:
             await asyncio.sleep(self._live.current.flush_consumer_offset_interval / 1000)
-            flushes = [file.flush for file in self.files if file is not self.offsets.file]
-            for flush in (*flushes, self.offsets.flush):
+            saves = [file.save for file in self.files if file is not self.offsets.file]
+            for save in (*saves, self.offsets.flush):
                 try:
-                    await flush()
+                    await save()
                 except OSError:  # of one file, which says so: the others are written all the same
                     pass
                 except Exception:  # and none of them is given up

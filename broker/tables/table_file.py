@@ -6,6 +6,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -46,6 +47,16 @@ class TableFile:
         self._writing = threading.Lock()  # a cancelled flush leaves its thread behind for a moment
 
     @property
+    def marked(self) -> int:
+        """How many changes have been told so far."""
+        return self._marked
+
+    @property
+    def written(self) -> int:
+        """How many of them are on the disk."""
+        return self._written
+
+    @property
     def dirty(self) -> bool:
         """Whether the table has changes that the file has not."""
         return self._written < self._marked
@@ -65,19 +76,41 @@ class TableFile:
             return
         async with self._turn:
             if self._written < wanted:  # else the write that we waited for carried our change too
-                await asyncio.to_thread(self._write, self._marked, self._encode())
+                await asyncio.to_thread(self._write, self._marked, self._next())
+
+    async def save(self) -> None:
+        """Write what has changed, now and then. Raises OSError of the disk."""
+        await self.flush()
 
     def flush_now(self) -> None:
         """Write the table at once, in this thread: for the end of the process."""
         if self.dirty:
-            self._write(self._marked, self._encode())
+            self._write(self._marked, self._whole())
 
-    def _write(self, marked: int, text: Text) -> None:
+    def _next(self) -> Callable[[], object]:
+        """Return what brings the changes so far to the disk, for another thread."""
+        return self._whole()
+
+    def _whole(self) -> Callable[[], object]:
+        """Return what writes the table as it is now, for another thread."""
+        return partial(self._replace, self._encode())
+
+    def _replace(self, text: Text) -> int:
+        """Put a text in the place of the file; return its bytes."""
+        data = text if isinstance(text, bytes) else text()
+        replace_file(self.path, data)
+        return len(data)
+
+    def _write(self, marked: int, write: Callable[[], object]) -> None:
         with self._writing:
             if self._written < marked:
-                try:
-                    replace_file(self.path, text if isinstance(text, bytes) else text())
-                except OSError as error:
-                    self.error = error
-                    raise
-                self.error, self._written = None, marked
+                self._tried(write)
+                self._written = marked
+
+    def _tried(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self.error = error
+            raise
+        self.error = None
