@@ -1,8 +1,7 @@
 """The store as the broker sees it: open, append, commit, read, tick, close.
 
-Synchronous, and used by one thread. The broker watches `flusher.fileno()` and
-`allocator.fileno()`, calls `commit_log.commit()` once per turn of its loop and `tick()` every
-`flush_interval_ms`.
+Synchronous, and used by one thread. The broker watches `flusher.fileno()`, `allocator.fileno()`,
+calls `commit_log.commit()` once per turn of its loop and `tick()` every `flush_interval_ms`.
 """
 
 import logging
@@ -230,6 +229,7 @@ class MessageStore:
             return
         if not self._writing.done or self.commit_log.unclean:
             return  # whoever was here before has left it so; or the next start must clear up
+        self.allocator.finish(position)
         self.checkpoints.write(self._progress(position))
         self.files.remove(self.settings.root / ABORT)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -188,6 +189,15 @@ class Allocator:
         """Take the helper's reports."""
         if self._take_reports():
             self._progressed()
+
+    def finish(self, position: int) -> None:
+        """End with the log, at `position`: files behind it that nobody has used are removed.
+
+        Where that fails the next start looks through them, which a stop saves it, and removes them.
+        """
+        self.close()
+        with suppress(OSError):
+            self._segments.drop_unused(position)
 
     def close(self) -> None:
         """End the helper and close the pipe."""

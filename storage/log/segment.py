@@ -15,6 +15,7 @@ from aerobee.storage.disk.open_files import OpenFiles
 from aerobee.storage.disk.sectors import BadSectors
 from aerobee.storage.layout import file_name
 
+ZEROS_READ_BYTES: Final = 1 << 20
 ALONE_BYTES: Final = 32 * 1024  # parts that have more on average are written one by one
 
 
@@ -132,12 +133,13 @@ class Segment:
 
     def is_zeros(self) -> bool:
         """Whether the file has no byte but zeros, and all of them can be read."""
-        at = self.base
+        at, zeros = self.base, b""
         while (at := self.next_data(at)) < self.end:
-            data = self.read(at, 4 << 20)
+            data = self.read(at, ZEROS_READ_BYTES)
             if self._bad.known(self.path):
                 return False
-            if not data or data.count(0) != len(data):
+            zeros = zeros or bytes(ZEROS_READ_BYTES)
+            if not data or data != zeros[: len(data)]:  # ten times as fast as to count them
                 return not data
             at += len(data)
         return True

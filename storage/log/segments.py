@@ -157,6 +157,11 @@ class Segments:
                 segment.path, keep(segment.path), position,
             )  # fmt: skip
 
+    def drop_unused(self, position: int) -> None:
+        """Remove every file that starts behind `position`, where nobody has written but zeros."""
+        while len(self.items) > 1 and self.items[-1].base > position:
+            self._discard(self.items.pop())
+
     def _discard(self, segment: Segment) -> None:
         segment.close()
         self._files.remove(segment.path)
