@@ -7,6 +7,11 @@ With each value of the key in turns a broker is started anew and takes as much a
 be behind, and half a GiB. Then a producer sends messages of 1 KiB: alone, beside a reader whose
 group has a member, and beside one that nobody has heard of. The reader pulls 32 at a time, so far
 behind the queues' ends; where it is slower than the producer it leaves messages out.
+
+Exits with 1 where a reader suffers by the default: where more of what it pulls comes from the disk
+than its first looks, or where, beside a broker that keeps all (0) in the same round, it gets less
+than four fifths of the messages, waits more than twice as long for a pull (p99), or makes the
+producer's messages a quarter dearer. Ratios are those of rounds, and of these the median.
 """
 
 import argparse
@@ -27,6 +32,7 @@ from typing import ClassVar, Final
 from support.interop.cluster import Cluster
 from support.interop.raw_remoting import RawClient
 
+from aerobee.broker.settings.keys import BrokerSettings
 from benchmarks.cold_backlog import RECORD_BYTES
 from benchmarks.generator import Measurement, run_marked
 from benchmarks.loads import Bar, Load, Variant
@@ -37,6 +43,11 @@ from benchmarks.targets.target import Cpus, Timing
 QUEUES: Final = 4
 HEARTBEAT_S: Final = 10.0
 READERS: Final = ("alone", "member", "stranger")
+KEEPS_ALL: Final = 0  # a value: nothing is given up
+DISK_MIB_MOST: Final = 32.0  # of a turn: queues' first pages, which are older than all others
+READ_LEAST: Final = 0.8  # of what a reader gets of a broker that keeps all
+WAIT_MOST: Final = 2.0  # times as long for a pull
+CPU_MOST: Final = 1.25  # times as much for a message that is sent meanwhile
 _PULL_MESSAGE: Final = 11
 _HEART_BEAT: Final = 34
 _SUBSCRIPTION: Final = 4  # the pull brings its own
@@ -98,7 +109,39 @@ def main(words: Sequence[str] | None = None) -> int:
     print("medians")
     for (cache_mib, reader), turns in sorted(found.items()):
         print(_line(cache_mib, reader, turns))
-    return 0
+    default_mib = BrokerSettings.load(None, {})[0].log_cache_bytes >> 20
+    problems = missed(found, default_mib)
+    print("\n".join(f"missed: {each}" for each in problems) or "all bars are met")
+    return 1 if problems else 0
+
+
+def missed(found: Mapping[tuple[int, str], Sequence[Turn]], default_mib: int) -> list[str]:
+    """Return how readers suffer by the default; a turn of each round by cache in MiB and reader."""
+    problems = []
+    for reader in READERS:
+        turns = found.get((default_mib, reader), ())
+        others = found.get((KEEPS_ALL, reader), ())
+        if not turns:
+            problems.append(f"{reader}: the default, {default_mib} MiB, was not measured")
+            continue
+        disk_mib = statistics.median(turn.disk_mib for turn in turns)
+        if disk_mib > DISK_MIB_MOST:
+            problems.append(
+                f"{reader}: {disk_mib:.0f} MiB from the disk, at most {DISK_MIB_MOST:.0f}"
+            )
+        if reader == "alone" or not others:
+            continue
+        pairs = list(zip(turns, others, strict=False))
+        read = statistics.median(a.read_per_second / b.read_per_second for a, b in pairs)
+        wait = statistics.median(a.pull_p99_ms / b.pull_p99_ms for a, b in pairs)
+        cpu = statistics.median(a.sent.cpu_us / b.sent.cpu_us for a, b in pairs)
+        if read < READ_LEAST:
+            problems.append(f"{reader}: {read:.2f}x what it gets where all is kept")
+        if wait > WAIT_MOST:
+            problems.append(f"{reader}: pulls take {wait:.1f}x as long as where all is kept")
+        if cpu > CPU_MOST:
+            problems.append(f"{reader}: a message sent meanwhile takes {cpu:.2f}x the CPU")
+    return problems
 
 
 def _measure(

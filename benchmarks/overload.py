@@ -64,6 +64,7 @@ class Phase:
     cpu_us: float  # of the broker, per acknowledged message
     memory_mb: float  # the most that the broker held at once, without mapped files
     others_share: float  # of the machine's CPU time: other programs, other machines on its host
+    kernel_us: float = 0.0  # of `cpu_us`, in the kernel: sockets, and memory that it had to find
 
     @property
     def name(self) -> str:
@@ -141,7 +142,7 @@ def _warm(target: BrokerTarget, words: Sequence[str]) -> None:
 
 def _run(target: BrokerTarget, command: list[str]) -> list[Phase]:
     phases: list[Phase] = []
-    memory, cpu_s, busy_s, at_s = Memory(target), [0.0], [0.0], [0.0]
+    memory, cpu_s, kernel_s, busy_s, at_s = Memory(target), [0.0], [0.0], [0.0], [0.0]
     try:
         with subprocess.Popen(
             command,
@@ -157,11 +158,15 @@ def _run(target: BrokerTarget, command: list[str]) -> list[Phase]:
                     used_s = cpu_s[-1] - cpu_s[-2]
                     others_s = busy_s[-1] - busy_s[-2] - used_s - figures["generator_cpu_s"]
                     others = others_s / (at_s[-1] - at_s[-2]) / (os.cpu_count() or 1)
-                    used_us = used_s / max(1, figures["stored"]) * 1e6
-                    phases.append(Phase(figures, used_us, memory.take_mb(), others))
+                    used_us, kernel_us = (
+                        seconds / max(1, figures["stored"]) * 1e6
+                        for seconds in (used_s, kernel_s[-1] - kernel_s[-2])
+                    )
+                    phases.append(Phase(figures, used_us, memory.take_mb(), others, kernel_us))
                     print(_line(target.name, phases), flush=True)
                     continue
                 cpu_s.append(processes.cpu_seconds(target.pids()))
+                kernel_s.append(processes.kernel_seconds(target.pids()))
                 busy_s.append(processes.busy_seconds())
                 at_s.append(time.monotonic())
                 child.stdin.write("\n")
@@ -188,7 +193,7 @@ def _line(name: str, phases: Sequence[Phase]) -> str:
     )
     return (
         f"{name:9} {phase.name:>5} {phase.rate:9,.0f}/s {share:5.0%} | {refused:9,} |"
-        f" {phase.cpu_us:5.2f} {sender_us:5.2f} {phase.others_share:4.0%} |"
+        f" {phase.cpu_us:5.2f} {phase.kernel_us:6.2f} {sender_us:6.2f} {phase.others_share:4.0%} |"
         f" {ages} | {figures['blind_ms']:5.0f} |"
         f" {figures['resent']:9,} {figures['resent_ms'][2]:6.1f} | {phase.memory_mb:5.0f}"
     )
@@ -196,14 +201,14 @@ def _line(name: str, phases: Sequence[Phase]) -> str:
 
 HEAD: Final = """
 Ages in ms (p50, p99, longest) of acknowledged messages: since they came to the broker's socket,
-and since they were due. CPU in us: of the broker for each acknowledged message, of the generator
-for each sent one; and the share of the machine's CPU time that others had. Blind: the longest in ms
-for which the generator looked at no answer, which ages may be too great by. Resent: acknowledged
-messages whose connection sent bytes again meanwhile, and the greatest age of these, which are not
-in the columns of what came. Memory in MB, without mapped files.
+and since they were due. CPU in us: of the broker for each acknowledged message, what of that was in
+the kernel, of the generator for each sent one; and the share of the machine's CPU time that others
+had. Blind: the longest in ms for which the generator looked at no answer, which ages may be too
+great by. Resent: acknowledged messages whose connection sent bytes again meanwhile, and the
+greatest age of these, which are not in the columns of what came. Memory in MB, of no file's.
 
-broker     load acknowledged, of best |   refused |   CPU sender others |      since it came      |\
-        since due        | blind |     resent       | memory"""
+broker     load acknowledged, of best |   refused |   CPU kernel sender others |\
+      since it came      |        since due        | blind |     resent       | memory"""
 
 
 def missed(rounds: Sequence[Sequence[Phase]]) -> list[str]:
