@@ -41,6 +41,14 @@ def test_a_reader_that_suffers(suffers: Turn, said: str) -> None:
     assert missed(rounds([suffers] * 3, turn()), DEFAULT_MIB) == [said]
 
 
+def test_two_rounds_say_nothing_of_ratios() -> None:
+    """What came from the disk is counted, not timed: that holds of each."""
+    slow = {key: turns[:2] for key, turns in rounds([turn(read=1)] * 3, turn()).items()}
+    assert missed(slow, DEFAULT_MIB) == []
+    slow[DEFAULT_MIB, "member"] = [turn(disk_mib=100)]
+    assert len(missed(slow, DEFAULT_MIB)) == 1
+
+
 def test_a_default_that_was_not_measured_is_not_met() -> None:
     """Other values say nothing of it."""
     assert len(missed(rounds([turn()] * 3, turn()), 1024)) == len(READERS)
