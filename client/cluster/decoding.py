@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from isal.isal_zlib import crc32
 
 from aerobee.client.compiled.choice import FIELDS, MessageDamage, decode_run, rises
+from aerobee.client.errors import OFFSET_MAX
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX, ReceivedMessage
 from aerobee.remoting.codes import SysFlag
@@ -146,6 +147,7 @@ def _unwrapped(records: list[ReceivedMessage], first: int) -> tuple[list[Receive
 
     Message i of a record has the offset of that plus i, properties of its own, and the rest of the
     record (MessageDecoder.decodeMessage). Those before the `first` offset were not asked for.
+    Nothing protects a record's offset: with a bit flipped it may leave no room for those behind it.
     """
     messages: list[ReceivedMessage] = []
     for record in records:
@@ -167,8 +169,8 @@ def _unwrapped(records: list[ReceivedMessage], first: int) -> tuple[list[Receive
             ReceivedMessage(
                 **same
                 | {
-                    "body": each.body, "queue_offset": base + number, "flag": each.flag,
-                    "sys_flag": sys_flag, "body_bytes": len(each.body),
+                    "body": each.body, "queue_offset": min(base + number, OFFSET_MAX),
+                    "flag": each.flag, "sys_flag": sys_flag, "body_bytes": len(each.body),
                     "raw_properties": each.properties, "held_bytes": len(each.body),
                     "parsed": None,
                 }

@@ -116,6 +116,17 @@ def test_inner_batches_are_taken_apart() -> None:
     assert (first.body_bytes, first.held_bytes) == (1, 1)
 
 
+def test_an_inner_batch_at_the_end_of_all_offsets_is_put_in_order() -> None:
+    """A bit of its offset has flipped: there is none for the messages behind its first."""
+    data = inner_batch((1 << 63) - 1, b"a", b"b", b"c")
+    found = decode_pulled(data, QUEUE, span=(43, 46)).messages
+    assert [(each.queue_offset, each.body) for each in found] == [
+        (43, b"a"),
+        (44, b"b"),
+        (45, b"c"),
+    ]
+
+
 def test_a_damaged_inner_batch_harms_no_other_message() -> None:
     """It is handed out as unreadable, at its record's offset."""
     data = inner_batch(42, b"a", b"b", b"c", cut=2) + encode_record(with_(queue_offset=45))
