@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 BLOCK_BYTES: Final = 8 << 20  # of records taken apart, or one batch
 _CRC_BITS: Final = 0x7FFF_FFFF
+_OFFSET_MAX: Final = (1 << 63) - 1
 _SIZE, _CRC, _QUEUE_ID, _FLAG, _OFFSET, _SYS_FLAG, _BODY_BYTES = (
     (RECORD_FIELDS.run(name, name), RECORD_FIELDS.at(name))
     for name in (
@@ -99,10 +100,13 @@ def _messages(
     body_end = body_at + int(records.body_bytes[row])
     body = record[body_at:body_end]
     stored, sys_flag = _read(record, _CRC), _read(record, _SYS_FLAG)
+    first = _read(record, _OFFSET)
     try:
         if stored and (crc32(body) ^ stored) & _CRC_BITS:
             raise ValueError("its body has another checksum")
         inner = split_batch(unpacked(body, sys_flag))
+        if first > _OFFSET_MAX - len(inner):
+            raise ValueError(f"there are no offsets behind {first}")
     except (AerobeeError, ValueError) as error:
         log.warning("batch at log position %d: %s; it stays one row", records.position(row), error)
         inner = []
@@ -111,7 +115,7 @@ def _messages(
         return
     head = bytearray(record[: body_at - _BODY_BYTES[0].size])
     _SYS_FLAG[0].pack_into(head, _SYS_FLAG[1], sys_flag & ~(WRAPPED | COMPRESSED))
-    topic, first = record[body_end:topic_end], _read(record, _OFFSET)
+    topic = record[body_end:topic_end]
     name = records.data[records.topic_at[row] :][: records.topic_bytes[row]].tobytes()
     within = bounds.get((name.decode(errors="replace"), _read(record, _QUEUE_ID)))
     for offset, message in enumerate(inner, first):

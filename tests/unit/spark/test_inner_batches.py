@@ -268,6 +268,22 @@ def test_damaged_batches_stay_one_row(tmp_path: Path) -> None:
     assert [row["queue_offset"] for row in found if row["sys_flag"] & WRAPPED] == [3]
 
 
+def test_a_batch_behind_which_there_are_no_offsets_stays_one_row(tmp_path: Path) -> None:
+    """Nothing protects that number: a bit of it has flipped."""
+    writer = StoreWriter(tmp_path / "s", SEGMENT)
+    fill(writer, 0, 3)
+    position = writer.position
+    fill(writer, 3, 2)
+    root = close(writer)
+    log = root / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[position + 20 : position + 28] = ((1 << 63) - 1).to_bytes(8)
+    log.write_bytes(data)
+    found = rows(root)
+    check([row for row in found if row["sys_flag"] & WRAPPED == 0], [0, 1, 2])
+    assert [row["queue_offset"] for row in found if row["sys_flag"] & WRAPPED] == [(1 << 63) - 1]
+
+
 def messages(store: Path, begin: int, plain: int) -> list[tuple[str, str, int, int]]:
     """What a lake has to have."""
     places = [(store.name, "together", 0, number) for number in range(begin)]
