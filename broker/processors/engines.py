@@ -32,7 +32,7 @@ async def export_tables(ctx: Context, request: Request[ExportTablesRequest]) -> 
     """Write tables as JSON, which they always are: those that are asked for are on the disk now."""
     tables, names = ctx.tables, request.header.config_type.split(";")
     wanted = [name.strip().lower() for name in names if name]
-    flushes = (tables.topics.file.flush, tables.groups.file.flush, tables.offsets.flush)
+    flushes = (tables.topics.file.flush, tables.groups.file.save, tables.offsets.flush)
     by_name = {name.lower(): flush for name, flush in zip(TABLES, flushes, strict=True)}
     for name in wanted:
         if name not in by_name:

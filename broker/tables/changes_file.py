@@ -10,21 +10,23 @@ table's file, to which the change belongs, and `dataVersion` the one with the ch
 says of the names in it all that there is, so that it does no harm to read one twice.
 
 When the table is about to be written whole, a line with nothing but the version that it will have
-is appended; once it is written, this file is removed. A start finds:
+is appended, unless the file is to be kept; once it is written, this file is removed. A start finds:
 
     lines of the version that the table has        the changes that it lacks
     the same, among others of an older one         those before the last such line it has
-    a line without its end or with a wrong sum,
-      the last                                     an append that was under way: never answered
-    the same, before sound ones                    the others count, the file is kept and told of
-    only newer versions                            an older table, its backup: all changes count
+    a last line without its end, or with zeros     an append that was under way: never answered
+    any other with a wrong sum                     the others count, the file is kept and told of
+    only versions with a higher counter and no
+      earlier time                                 an older table, its backup: all changes count
     only versions that are not the table's         somebody else has written the table meanwhile:
                                                    nothing counts, the file is kept and told of
 
 What is kept is renamed `NAME.changes.left`, with a number where there is one already. Where this
-file cannot be read the start ends: what was answered would be forgotten.
+file cannot be read the start ends: what was answered would be forgotten. Where it is removed or
+shortened under a broker that runs, the next change is refused, and the table is written whole.
 """
 
+import errno
 import logging
 import os
 import stat
@@ -77,7 +79,6 @@ class ChangesFile(Generic[C]):
         self._bytes = 0  # of sound lines
         self._there = False  # whether there may be a file
         self._kept = False  # whether somebody should look at it
-        self._foreign = False  # whether it is of another table than the one beside it
         self._sound = False  # whether it can go on behind what is there
 
     @property
@@ -102,7 +103,9 @@ class ChangesFile(Generic[C]):
         Raises KeptFileDamaged where the file cannot be read.
         """
         try:
-            data = self._files.read_all(self.path, READ_BYTES_MAX)
+            data = self._files.read_all(self.path, READ_BYTES_MAX + 1)
+            if data is not None and len(data) > READ_BYTES_MAX:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self.path))
         except OSError as error:
             raise KeptFileDamaged(
                 f"cannot read {system_error(error)}. Repair it, or move it away to start without "
@@ -118,7 +121,7 @@ class ChangesFile(Generic[C]):
             return [line for line in changes if line.table_version == version]
         if not changes:
             return []
-        if version is not None and all(version.counter < each.counter for each in known):
+        if version is not None and all(_is_older(version, each) for each in known):
             log.error(
                 "table_changes older_table=%s counter=%d changes_from=%d: all of %s count",
                 self._table, version.counter, known[0].counter, self.path,
@@ -129,7 +132,7 @@ class ChangesFile(Generic[C]):
             " are not taken and will be kept as %s.left",
             self._table, len(changes), self.path,
         )  # fmt: skip
-        self._kept = self._foreign = True
+        self._kept = True
         return []
 
     def append(self, fields: bytes) -> None:
@@ -149,7 +152,7 @@ class ChangesFile(Generic[C]):
         Where that fails, and the process ends before the file is removed, it is kept for nothing.
         """
         self._sound = False
-        if self._there and not self._foreign:
+        if self._there and not self._kept:
             with suppress(OSError):
                 self._append(b'{"tableVersion":%b}' % msgspec.json.encode(version))
 
@@ -161,7 +164,7 @@ class ChangesFile(Generic[C]):
         except OSError as error:
             log.warning("table_changes not_removed=%s", system_error(error))
             return  # and the table is written whole until it is
-        self._there = self._kept = self._foreign = False
+        self._there = self._kept = False
         self._base, self._table_bytes, self._bytes = version, table_bytes, 0
         self._sound = True
 
@@ -177,6 +180,10 @@ class ChangesFile(Generic[C]):
     def _append(self, text: bytes) -> None:
         line = b"%08x %b\n" % (zlib.crc32(text), text)
         path, new = self.path, not self._bytes
+        if (
+            not new and self._files.size(path) < self._bytes
+        ):  # or it is gone, which is an error, too
+            raise OSError(f"{path} has been shortened by somebody else")
         self._there = True
         fd = self._files.open(path, create=True)
         try:
@@ -208,13 +215,20 @@ class ChangesFile(Generic[C]):
             if line is None:
                 wrong += 1
                 continue
-            if wrong:
-                log.error("table_changes damaged=%s lines=%d", self.path, wrong)
-                self._kept, wrong = True, 0
+            self._note_damage(wrong)
+            wrong = 0
             self._bytes = at
             yield line
-        if wrong:
-            log.warning("table_changes unfinished=%s bytes=%d", self.path, len(data) - self._bytes)
+        last = data[data.rfind(b"\n", 0, -1) + 1 :]
+        if wrong and (not last.endswith(b"\n") or b"\0" in last):
+            log.warning("table_changes unfinished=%s bytes=%d", self.path, len(last))
+            wrong -= 1
+        self._note_damage(wrong)
+
+    def _note_damage(self, lines: int) -> None:
+        if lines:
+            log.error("table_changes damaged=%s lines=%d", self.path, lines)
+            self._kept = True
 
     def _decoded(self, line: bytes) -> C | None:
         """Return what a line says, None if it is damaged."""
@@ -228,3 +242,8 @@ class ChangesFile(Generic[C]):
                 f"cannot read {self.path}: {error}. Start the version that wrote it, or move it "
                 "away to start without the changes that it holds."
             ) from error
+
+
+def _is_older(one: DataVersion, other: DataVersion) -> bool:
+    """Whether one may be an earlier version of a table: who makes it anew counts from the start."""
+    return one.counter < other.counter and one.timestamp <= other.timestamp

@@ -8,7 +8,13 @@ import pytest
 from support.servers.live_broker import LiveBroker, fill, live_broker
 
 from aerobee.broker.cold.flow import GROUPS_MAX
-from aerobee.remoting.bodies import QueueCheck, Replication, decode_body
+from aerobee.broker.tables import changes_file
+from aerobee.remoting.bodies import (
+    QueueCheck,
+    Replication,
+    SubscriptionGroupConfig,
+    decode_body,
+)
 from aerobee.remoting.codes import RequestCode, ResponseCode
 
 
@@ -49,6 +55,21 @@ async def test_tables_are_on_the_disk_when_it_is_said(live: LiveBroker) -> None:
     reply = await live.ask(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, {"topic": "t"})
     assert decode_body(QueueCheck, reply.body).check_status == 0
     assert (await live.ask(RequestCode.POP_ROLLBACK)).code == 0
+
+
+async def test_groups_are_in_their_table_when_it_is_said(
+    live: LiveBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes that lie beside it are in no file that anybody else reads."""
+    monkeypatch.setattr(changes_file, "TABLE_BYTES_LEAST", 0)
+    groups = live.broker.context.tables.groups
+    await groups.file.save()
+    groups.update(SubscriptionGroupConfig(group_name="beside"))
+    await groups.file.flush()
+    assert b'"beside"' not in groups.file.path.read_bytes()
+    request = {"configType": "subscriptionGroups"}
+    assert (await live.ask(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, request)).code == 0
+    assert b'"beside"' in groups.file.path.read_bytes()
 
 
 async def test_limits_of_old_data_are_noted(live: LiveBroker) -> None:

@@ -335,3 +335,66 @@ async def test_a_cancelled_append_is_made_up_for(tmp_path: Path, any_size: None)
         put(groups, f"h{number}", 1)
         await groups.file.flush()
         assert state(table(tmp_path)) == state(groups)
+
+
+@pytest.mark.parametrize("left", [None, 30])
+async def test_changes_that_somebody_takes_away_are_not_gone(
+    tmp_path: Path, any_size: None, left: int | None
+) -> None:
+    """Removed or shortened under us, the file is not gone on with: all that was answered counts."""
+    groups = await changed_beside(tmp_path)
+    path = tmp_path / CHANGES
+    content = path.read_bytes()
+    path.unlink()
+    if left is not None:
+        path.write_bytes(content[:left])
+    put(groups, "x", 5)
+    with pytest.raises(OSError, match=r"No such file|has been shortened"):
+        await groups.file.flush()
+    await groups.file.flush()
+    assert state(table(tmp_path)) == state(groups)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+async def test_damage_at_the_end_is_told_and_kept(
+    tmp_path: Path, any_size: None, caplog: pytest.LogCaptureFixture, lines: int
+) -> None:
+    """A last line that is whole but for a bit was answered: no append that was under way."""
+    await changed_beside(tmp_path)
+    path = tmp_path / CHANGES
+    damaged = bytearray(path.read_bytes())
+    damaged[-10] ^= 1
+    if lines == 2:
+        damaged[30] ^= 1
+    path.write_bytes(damaged)
+    again = table(tmp_path)
+    assert f"damaged={path} lines={lines}" in caplog.text
+    assert ("g" in again) == (lines == 1)
+    await again.file.save()
+    assert (tmp_path / f"{CHANGES}.left").read_bytes() == damaged
+    assert state(table(tmp_path)) == state(again)
+
+
+async def test_a_table_made_anew_is_no_older_one(
+    tmp_path: Path, any_size: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RocketMQ has begun with the backup, or without: its counter is behind, its time is not."""
+    groups = await changed_beside(tmp_path)
+    theirs = json.loads(groups.file.path.read_bytes())
+    theirs["dataVersion"] = {"stateVersion": 0, "counter": 1, "timestamp": next(CLOCK)}
+    groups.file.path.write_text(json.dumps(theirs))
+    assert state(table(tmp_path)) == theirs
+    assert "somebody else has written the table since" in caplog.text
+
+
+async def test_more_than_is_read_ends_the_start(
+    tmp_path: Path, any_size: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the changes would pass for all of them."""
+    groups = await changed_beside(tmp_path)
+    monkeypatch.setattr(changes_file, "READ_BYTES_MAX", (tmp_path / CHANGES).stat().st_size)
+    assert state(table(tmp_path)) == state(groups)
+    monkeypatch.setattr(changes_file, "READ_BYTES_MAX", (tmp_path / CHANGES).stat().st_size - 1)
+    with pytest.raises(KeptFileDamaged, match="File too large"):
+        table(tmp_path)
