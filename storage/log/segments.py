@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.open_files import OpenFiles
@@ -12,6 +13,8 @@ from aerobee.storage.log.file_names import check_names, check_sizes, rename_misn
 from aerobee.storage.log.segment import LogAccess, Segment
 
 log = logging.getLogger(__name__)
+
+BEGIN_BYTES: Final = 4096  # of a file: a record or a blank begins there in one that is used
 
 
 class Segments:
@@ -158,8 +161,14 @@ class Segments:
             )  # fmt: skip
 
     def drop_unused(self, position: int) -> None:
-        """Remove every file that starts behind `position`, where nobody has written but zeros."""
-        while len(self.items) > 1 and self.items[-1].base > position:
+        """Remove every file that starts behind `position`, where nobody has written but zeros.
+
+        One that begins with anything else was put there meanwhile: the next start keeps it.
+        """
+        while len(self.items) > 1 and (last := self.items[-1]).base > position:
+            if any(last.read(last.base, BEGIN_BYTES)):
+                log.warning("log_file_not_removed file=%s reason='it holds something'", last.path)
+                return
             self._discard(self.items.pop())
 
     def _discard(self, segment: Segment) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.disks.logs import send, small
+from support.disks.logs import opened, send, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.errors import LogBusy
@@ -86,3 +86,24 @@ def test_a_start_after_a_stop_reads_no_space_that_was_prepared(tmp_path: Path, m
     assert [segment.base for segment in again.segments.items] == [0]
     again.close()
     assert not verify(again.settings).problems
+
+
+def test_a_file_ahead_that_holds_records_is_no_space(tmp_path: Path) -> None:
+    """Somebody has put a copy there meanwhile: a stop leaves it, a start sets it aside."""
+    settings = small(tmp_path, segment_bytes=64 * 1024, window_bytes=64 * 1024)
+    store = opened(settings)
+    store.allocator.limit_window(1 << 30)
+    while len(store.segments.items) < 2:
+        send(store, body=bytes(1000))
+        store.tick()
+    first, ahead = (segment.path for segment in store.segments.items)
+    assert store.commit_log.position < store.segments.items[1].base
+    shutil.copyfile(first, ahead)
+    content = ahead.read_bytes()
+    store.close()
+    assert ahead.read_bytes() == content
+    again = opened(settings)
+    assert not ahead.exists()
+    assert content in [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    again.close()
+    assert not verify(settings).problems
