@@ -45,9 +45,18 @@ class StoreState:
 
     @classmethod
     def look(cls, store: Store, tail_bytes: int | None = None) -> StoreState:
-        """The state at this moment; see `find_end`. Raises StoreUnreadable."""
+        """The state at this moment; see `find_end`. Raises StoreUnreadable.
+
+        Where a file goes away meanwhile, it is looked at once more: a broker that stops removes
+        the space that it had prepared behind the end, and retention old files.
+        """
         segments = list_segments(store.log_dir)
-        return cls(store, segments, find_end(segments, store.queues_dir, tail_bytes))
+        try:
+            end = find_end(segments, store.queues_dir, tail_bytes)
+        except DataLost:
+            segments = list_segments(store.log_dir)
+            end = find_end(segments, store.queues_dir, tail_bytes)
+        return cls(store, segments, end)
 
     @property
     def start(self) -> int:

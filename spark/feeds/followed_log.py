@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 
 from aerobee.spark.at_rest import disk
-from aerobee.spark.at_rest.log_end import find_end, grown_end
+from aerobee.spark.at_rest.log_end import grown_end
 from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState
 from aerobee.spark.at_rest.stores import Store
@@ -54,15 +54,17 @@ class LogTail:
 
     def look(self) -> StoreState:
         """The log's files and confirmed end at this moment. Raises StoreUnreadable."""
-        if self._folder.changed() or self._end is None:
+        changed = self._folder.changed()
+        if self._end is None:
+            state = StoreState.look(self.store)
+            self._segments, self._end = state.segments, state.end
+            return state
+        if changed:
             self._segments = list_segments(self.store.log_dir)
         else:
             self._measure(self._end)
-        queues_dir = self.store.queues_dir
-        if self._end is None:
-            self._end = find_end(self._segments, queues_dir)
-        elif self._segments:
-            self._end = grown_end(self._segments, queues_dir, self._end)
+        if self._segments:
+            self._end = grown_end(self._segments, self.store.queues_dir, self._end)
         return StoreState(self.store, self._segments, self._end)
 
     def forget(self) -> None:

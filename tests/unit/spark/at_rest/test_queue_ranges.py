@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.disks.stores import Stored, StoreWriter
 
+from aerobee.spark.at_rest import disk
 from aerobee.spark.at_rest.queue_entries import ConsumeQueueFiles
 from aerobee.spark.at_rest.queue_ranges import (
     StoreState,
@@ -19,6 +21,7 @@ from aerobee.spark.at_rest.queue_ranges import (
     queue_dir,
 )
 from aerobee.spark.at_rest.stores import find_stores
+from aerobee.spark.feeds.followed_log import LogTail
 from aerobee.spark.feeds.followed_queues import QueueWatch
 from aerobee.spark.offsets import BrokerQueue, QueueRange
 from aerobee.spark.topics import ALL_TOPICS, TopicChoice
@@ -51,6 +54,28 @@ def test_bounds_end_with_the_log(tmp_path: Path) -> None:
     (root / "commitlog" / f"{0:020d}").unlink()  # retention
     gone = sum(position < 4096 for position, _, _ in queue)
     assert queue_bounds(state_of(root))[A] == QueueRange(A, gone, 30)
+
+
+def test_space_that_a_stop_removes_meanwhile_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stops takes the file ahead with it, between a look at the names and at it."""
+    writer = StoreWriter(tmp_path / "s", 4096)
+    for _ in range(5):
+        writer.append(Stored(body=b"x" * 300))
+    root, end = writer.close(), writer.position
+    ahead = root / "commitlog" / f"{4096:020d}"
+    store = find_stores(str(root))[0]
+
+    def removed_and_opened(path: str) -> int:
+        ahead.unlink(missing_ok=True)
+        return os.open(path, os.O_RDONLY)
+
+    monkeypatch.setattr(disk, "open_file", removed_and_opened)
+    for look in (partial(StoreState.look, store), LogTail(store).look):
+        ahead.write_bytes(bytes(4096))
+        state = look()
+        assert [segment.base for segment in state.segments] == [0] and state.end == end
 
 
 def test_topics_and_queues_are_chosen(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.disks.stores import Stored, StoreWriter, read_log
 
-from aerobee.spark.at_rest import log_end
+from aerobee.spark.at_rest import log_end, queue_ranges
 from aerobee.spark.at_rest.log_end import find_end
 from aerobee.spark.at_rest.log_files import LogSegment, list_segments
 from aerobee.spark.at_rest.queue_ranges import StoreState, queue_bounds
@@ -111,7 +111,7 @@ def test_look_at_a_log_that_did_not_grow_reads_nothing_of_it(
         feed = feed_of(tmp_path / "s")
         before = feed.look()
         searches = [
-            (followed_log, "find_end"),
+            (queue_ranges, "find_end"),
             (followed_log, "list_segments"),
             (followed_queues, "ConsumeQueueFiles"),
         ]
@@ -120,7 +120,7 @@ def test_look_at_a_log_that_did_not_grow_reads_nothing_of_it(
                 patched.setattr(module, name, None)
             assert feed.look() == before
         append(store, "orders", 9)
-        monkeypatch.setattr(followed_log, "find_end", None)
+        monkeypatch.setattr(queue_ranges, "find_end", None)
         monkeypatch.setattr(followed_queues, "ConsumeQueueFiles", None)
         assert sum(each.end for each in feed.look().values()) == 1009
 
