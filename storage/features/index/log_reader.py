@@ -126,7 +126,7 @@ class LogReader:
     def _step(
         self, base: int, position: int, until: int, file_end: int, keys_done: int, into: GrowingFile
     ) -> tuple[int, int]:
-        """Go on where no record was taken: a large one, the file's closing blank, or neither."""
+        """Go on where none was taken: one larger than was read, the closing blank, or no record."""
         if file_end - position < RECORD_BYTES_MIN:
             return file_end, 0
         head = self._read(base, position, BLANK.size)
@@ -135,7 +135,7 @@ class LogReader:
         size, magic = BLANK.unpack(head)
         if magic == BLANK_MAGIC and size == file_end - position:
             return file_end, 0
-        if magic in (MAGIC_V1, MAGIC_V2) and PIECE_BYTES < size <= until - position:
+        if magic in (MAGIC_V1, MAGIC_V2) and RECORD_BYTES_MIN <= size <= until - position:
             data = self._record(base, position, file_end)
             at, done, why = self._take_bytes(data, position, keys_done, into)
             if at > position or why == slices.FULL or done != keys_done:

@@ -35,12 +35,17 @@ def store_keyed(store: MessageStore, first: int, count: int, topic: str = "order
 
 
 def indexed(
-    store: MessageStore, shape: IndexShape = SHAPE, *, clean: bool = True, files: Any = None
+    store: MessageStore,
+    shape: IndexShape = SHAPE,
+    *,
+    clean: bool = True,
+    files: Any = None,
+    bytes_max: int = BYTES,
 ) -> Indexer:
-    """The index of a store, up to the log's end."""
+    """The index of a store, up to the log's end, in slices of so much of it."""
     indexer = Indexer(files or Files(), store.settings.root, shape)
     indexer.open(store.commit_log.snapshot(), clean=clean)
-    catch_up(indexer, store)
+    catch_up(indexer, store, bytes_max)
     return indexer
 
 

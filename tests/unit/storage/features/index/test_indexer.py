@@ -6,8 +6,16 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from support.disks.indexes import SHAPE, agrees, catch_up, found, indexed, store_keyed
-from support.disks.logs import opened, small
+from support.disks.indexes import (
+    SHAPE,
+    agrees,
+    catch_up,
+    found,
+    indexed,
+    properties,
+    store_keyed,
+)
+from support.disks.logs import append, opened, small
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.features.index.files import (
@@ -29,6 +37,21 @@ def test_every_key_is_found(tmp_path: Path) -> None:
     assert len(indexer.newest_first()) > 3, "1,200 keys do not fit into files of 255"
     agrees(indexer, store)
     assert found(indexer, store, "k-none") == []
+    indexer.close()
+    store.close()
+
+
+@pytest.mark.parametrize("bytes_max", [1, 64 << 10, 8 << 20])
+def test_a_record_larger_than_a_slice_is_indexed(tmp_path: Path, bytes_max: int) -> None:
+    """Also one that would fit into what is read at once, of which a slice in Python is a part."""
+    store = opened(small(tmp_path, segment_bytes=1 << 20, window_bytes=1 << 20))
+    for number, size in enumerate((10, 70_000, 10, 200_000, 300_000, 10)):
+        text = properties(f"U{number}", f"k{number}", "A")
+        append(store, properties=text, tags="A", body=bytes(size))
+    store.commit_log.commit()
+    indexer = indexed(store, bytes_max=bytes_max)
+    assert indexer.entries == 6 * 3
+    agrees(indexer, store)
     indexer.close()
     store.close()
 
