@@ -24,7 +24,8 @@ FOLLOW_BYTES: Final = 4 << 20
 FOLLOW_BYTES_WITH_RUNS: Final = 32 << 20
 """The same, where the log is not read: each time the thread and the loop wait for each other."""
 RUNS_BYTES_MAX: Final = 32 << 20
-"""While the thread keeps the index, for a sync say, so much waits; of the rest the log is read."""
+"""While the thread keeps the index, for a sync say, so much waits beside what it has taken, which
+may be as much; of the rest the log is read."""
 EXPIRY_INTERVAL_S: Final = 10.0
 """How often an index hears what retention has removed from a log that does not grow."""
 

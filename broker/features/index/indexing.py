@@ -132,6 +132,12 @@ class Indexing:
         self._taken.take(taken)
         return goes_on and taken > 0
 
+    def _forget_runs(self) -> None:
+        """Have none wait; who does that changes the index."""
+        for runs in (self._runs, self._taken):
+            if runs is not None:
+                runs.take(runs.waiting_bytes)
+
     def _wake(self) -> None:
         """Have the thread look: the disk is to take what the loop has written, or did not."""
         with self._wanted:
@@ -278,7 +284,11 @@ class Indexing:
             self._indexer.close()
 
     def _caught(self, error: Exception) -> None:
-        """Rest, and begin at our note again: memory may hold what the disk never gets."""
+        """Rest, and begin at our note again: memory may hold what the disk never gets.
+
+        From there on the log is read: what waits of runs would take memory for as long as it rests.
+        """
+        self._forget_runs()
         if isinstance(error, WrongIndexSizeError):
             self._failed(str(error))
             return

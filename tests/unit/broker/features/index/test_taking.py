@@ -235,6 +235,31 @@ async def test_a_disk_that_refuses_the_loop_is_tried_again(
 
 
 @pytest.mark.usefixtures("taken_soon")
+async def test_an_index_that_rests_keeps_no_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may be full for days, and behind it the log is read anyhow."""
+    monkeypatch.setattr("aerobee.broker.features.index.indexing.RETRY_INTERVAL_S", 0.05)
+
+    def refused(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    async with live_broker(tmp_path, **SMALL) as live:
+        await warm(live)
+        room = index_of(live)
+        with monkeypatch.context() as full:
+            full.setattr(GrowingFile, "_write", refused)
+            await send(live, range(5, 20))
+            await until(lambda: room.indexing.error is not None, what="the refusal")
+            await send(live, range(20, 30))
+            await until(lambda: room.indexing._waiting == 0, what="the hashes to be let go")
+            assert room.indexing.error is not None
+        await until(lambda: room.indexing.error is None, what="it to be tried again")
+        await settled(live)
+        await all_found(live, range(30))
+
+
+@pytest.mark.usefixtures("taken_soon")
 async def test_a_stop_syncs_what_was_written(tmp_path: Path, advanced: list[int]) -> None:
     """The next start goes on behind it, without reading the log again."""
     async with live_broker(tmp_path, **SMALL) as live:
