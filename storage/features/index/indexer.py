@@ -96,8 +96,7 @@ class Indexer:
             begin, position, settled = self._continue(last, note, log_now, clean=clean)
         self.position = min(max(position, log_now.begin), log_now.end)
         self.begin = min(max(begin, log_now.begin), self.position)
-        if self._sealed and self._sealed[-1].header.end_position == self.position:
-            self._keys_done = self._keys_of_last(self._sealed[-1])
+        self._keys_done = self._keys_in_full_files()
         if not settled:
             self.sync()
         self._seal_if_full()
@@ -144,6 +143,18 @@ class Indexer:
             position = growing.cut_message()
         known = ours is not None and found.count <= ours.count and ours.begin <= position
         return (ours.begin if ours is not None and known else position), position, False
+
+    def _keys_in_full_files(self) -> int:
+        """Count the keys that full files have of the record to go on with, which may fill some."""
+        done = 0
+        for sealed in reversed(self._sealed):
+            if sealed.header.end_position != self.position:
+                break
+            of_it = self._keys_of_last(sealed)
+            done += of_it
+            if of_it < sealed.header.count - 1:
+                break
+        return done
 
     def _keys_of_last(self, sealed: IndexFile) -> int:
         """Count the entries of the last message of a full file; its other keys follow it.
@@ -245,7 +256,7 @@ class Indexer:
         name, count = "", 1
         if files:
             name, count = files[-1].path.name, files[-1].header.count
-        count -= self._keys_done  # of a record in two files
+        count = max(1, count - self._keys_done)  # of a record in two files, or more
         return IndexNote(self.begin, self.position, name, count, self.shape.slots)
 
     def _note_before(self, position: int, files: list[IndexFile]) -> IndexNote | None:

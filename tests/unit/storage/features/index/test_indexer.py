@@ -56,6 +56,31 @@ def test_a_record_larger_than_a_slice_is_indexed(tmp_path: Path, bytes_max: int)
     store.close()
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("entries", [2, 5, 9])
+def test_a_record_in_many_files_is_gone_on_with(tmp_path: Path, entries: int, clean: bool) -> None:
+    """No key of it comes twice, wherever among them the process has ended."""
+    shape = IndexShape(7, entries)
+    store = opened(small(tmp_path))
+    for number in range(2):
+        keys = " ".join(f"k{number}-{key}" for key in range(14))
+        append(store, properties=properties(f"U{number}", keys, "A"), tags="A")
+    store.commit_log.commit()
+    log = store.commit_log.snapshot()
+    before = Indexer(Files(), tmp_path, shape)
+    before.open(log, clean=True)
+    for _ in range(3):  # each fills a file
+        before.advance(log, 1 << 20)
+    before.sync()
+    before.close()
+    after = indexed(store, shape, clean=clean)
+    agrees(after, store)
+    after.sync()
+    after.close()
+    assert sum(file.header.count - 1 for file in index_files(Files(), tmp_path, shape)) == 2 * 16
+    store.close()
+
+
 def test_a_clean_stop_goes_on_where_it_was(tmp_path: Path) -> None:
     """Nothing is read or linked again, and nothing comes twice."""
     store = opened(small(tmp_path))
