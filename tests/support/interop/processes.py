@@ -1,6 +1,7 @@
 """Child processes with a log file each, and free ports for them."""
 
 import atexit
+import os
 import random
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 STOP_SECONDS_MAX: Final = 40
+BELOW_MAX: Final = 8  # ports beneath one that belong to it
 _given: Final[set[int]] = set()  # ports: of two servers one may not listen yet
 
 
@@ -91,15 +93,26 @@ def free_port(*, also_below: int = 0) -> int:
     """Return a port that nobody listens on, with `also_below` free ports right beneath it.
 
     Taken from under the range that the kernel hands out to clients, so that a connection that is
-    opened meanwhile cannot sit on it.
+    opened meanwhile cannot sit on it. Workers of one run have ports of their own: what one of them
+    was given and does not listen on yet looks free to the others.
     """
+    ports = _ports_of_worker()
     for _ in range(200):
-        port = random.randrange(12000, 32000)
+        port = random.SystemRandom().choice(ports)  # whatever a test has seeded
         wanted = range(port - also_below, port + 1)
         if _given.isdisjoint(wanted) and all(map(_is_free, wanted)):
             _given.update(wanted)
             return port
-    raise ServerFailed("no free port found in 12000-32000")
+    raise ServerFailed(f"no free port found in {ports.start}-{ports.stop}")
+
+
+def _ports_of_worker() -> range:
+    """Return the ports among which this worker chooses, with room beneath them."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    each = 20_000 // count
+    begin = 12_000 + number % count * each
+    return range(begin + min(BELOW_MAX, each // 2), begin + each)
 
 
 def _is_free(port: int) -> bool:
