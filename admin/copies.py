@@ -308,23 +308,24 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 20
 
 
+def sent_again(message: ReceivedMessage, topic: str, **more: str) -> Message:
+    """Return a message with the body, tag, keys and properties of another, and some `more`."""
+    properties = {
+        name: value for name, value in message.user_properties.items() if name != COPIED_FROM
+    }
+    return Message(
+        topic,
+        message.body,
+        tags=message.tags,
+        keys=message.keys,
+        properties=properties | more,
+        flag=message.flag,
+    )
+
+
 def as_it_is(topic: str) -> Rule:
     """Return the rule that sends a message to a topic with its body, tag, keys and properties."""
-
-    def rule(message: ReceivedMessage) -> Message:
-        properties = {
-            name: value for name, value in message.user_properties.items() if name != COPIED_FROM
-        }
-        return Message(
-            topic,
-            message.body,
-            tags=message.tags,
-            keys=message.keys,
-            properties=properties,
-            flag=message.flag,
-        )
-
-    return rule
+    return lambda message: sent_again(message, topic)
 
 
 async def with_producer(

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from aerobee.admin.calls import side_by_side
-from aerobee.admin.copies import COPIED_FROM, Rule
+from aerobee.admin.copies import Rule, sent_again
 from aerobee.admin.topics import TopicAdmin
 from aerobee.client import Message
 from aerobee.client.received import ReceivedMessage
@@ -84,21 +84,10 @@ def resend_rule(group: str, *, to_topic: bool = False, resends_max: int = RESEND
         origin = origin_topic(message)
         if again >= resends_max or origin is None:
             return None
-        properties = {
-            name: value for name, value in message.user_properties.items() if name != COPIED_FROM
-        }
-        properties[RESENDS] = str(again + 1)
-        target = origin
-        if not to_topic:
-            target = RETRY_PREFIX + group
-            properties[Property.RETRY_TOPIC] = origin
-        return Message(
-            target,
-            message.body,
-            tags=message.tags,
-            keys=message.keys,
-            properties=properties,
-            flag=message.flag,
-        )
+        counted = {RESENDS: str(again + 1)}
+        if to_topic:
+            return sent_again(message, origin, **counted)
+        counted[Property.RETRY_TOPIC] = origin
+        return sent_again(message, RETRY_PREFIX + group, **counted)
 
     return rule
