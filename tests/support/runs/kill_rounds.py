@@ -1,6 +1,6 @@
-"""How often a crash test kills, and its chance: two rounds in `make test`, many in `make soak`.
+"""How often a crash test kills, and its chance: three rounds in `make test`, many in `make soak`.
 
-The second kills what has begun with what the first one left; further ones differ by chance alone.
+The second kills what has begun with what the first one left, the third what that one has mended.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 
 from support.waiting import until
 
-ROUNDS: Final = int(os.environ.get("KILL_ROUNDS", "2"))
+ROUNDS: Final = int(os.environ.get("KILL_ROUNDS", "3"))
 
 
 def drawn() -> random.Random:
