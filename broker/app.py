@@ -79,6 +79,11 @@ class Broker:
         """Where the HTTP side listens, None without one."""
         return self._front.http_port
 
+    @property
+    def metrics_port(self) -> int | None:
+        """Where metrics alone are told (`metricsExporterType=PROM`), None without it."""
+        return self._front.metrics_port
+
     def failed(self, what: str, error: BaseException) -> None:
         """Count and log an error that ended a task, or a callback."""
         self._health.faults.caught(what, error)
@@ -164,6 +169,7 @@ class Broker:
         )  # fmt: skip
         health.watch(self.rooms, writing.queues.used)
         families = (*FAMILIES, *(room.answers for room in self.rooms if room.answers is not None))
-        dispatcher = Dispatcher(context, families, background.run, faults.caught)
+        watching = health.requests if self.settings.enable_remoting_metrics else None
+        dispatcher = Dispatcher(context, families, background.run, faults.caught, watching)
         hear_of_ends = tuple(chain.from_iterable(room.on_closed for room in self.rooms))
         front.serve(pulls, dispatcher, hear_of_ends)

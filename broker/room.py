@@ -1,5 +1,6 @@
 """The form that every room of a running broker has; the broker is a list of them."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,36 @@ class Sample(msgspec.Struct, frozen=True):
 
     name: str
     value: float
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Histogram:
+    """How many values there were up to each of `bounds`, and beyond the last; and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, count: int = 1) -> None:
+        """Take a value, or several that are alike."""
+        self.counts[bisect_left(self.bounds, value)] += count
+        self.total += value * count
+
+    def copy(self) -> "Histogram":
+        """Return it as it is now, for who reads it in another thread."""
+        made = Histogram(self.bounds)
+        made.counts, made.total = list(self.counts), self.total
+        return made
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """The values of one metric that is a histogram, at this moment."""
+
+    name: str
+    values: Histogram
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -77,6 +108,10 @@ class Room:
 
         Who yields one for each topic lets topics come and go meanwhile.
         """
+        yield from ()
+
+    def distributions(self) -> Iterator[Distribution]:
+        """Yield those of its metrics that are histograms, as `samples` does."""
         yield from ()
 
     def shown(self) -> Mapping[str, Any]:

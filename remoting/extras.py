@@ -25,6 +25,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
         *_CLI, *_COMPRESSION, "aiohttp", "cryptography", "lark", "numpy", "prometheus_client",
     ),
     "otel": ("opentelemetry",),
+    "otlp": ("grpc", "opentelemetry"),
     "spark": _SPARK,
     "export": (*_CLI, *_SPARK),
     "delta": ("deltalake",),

@@ -76,8 +76,9 @@ DOORS: Final = (
     ),
     Listed(
         "aerobee.broker.features.http.feature",
-        lambda settings: settings.http_port_wanted is not None,
+        lambda settings: settings.http_port_wanted is not None or settings.has_metrics_port,
     ),
+    Listed("aerobee.broker.features.metrics.feature", lambda settings: settings.sends_metrics),
 )
 """Made of the context, when everything else is there."""
 

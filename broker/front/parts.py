@@ -25,7 +25,8 @@ Heard = Callable[[Connection], None]
 class Front(Room):
     """Opens the ports before there is anything behind them; `serve` says what there is.
 
-    `host` is where clients reach this broker, `http_port` where its HTTP side listens, if it does.
+    `host` is where clients reach this broker, `http_port` and `metrics_port` where its HTTP side
+    listens, if it does.
     """
 
     lateness: Lateness
@@ -37,6 +38,7 @@ class Front(Room):
         self.live = live
         self.host = (live.current.broker_ip1, live.current.listen_port)
         self.http_port: int | None = None
+        self.metrics_port: int | None = None
         self.ports = Ports()
         self._writing: Writing
         self._pulls: Pulling

@@ -1,7 +1,7 @@
-"""What the broker counts, and under which names the world reads it.
+"""What the broker counts; `measures` has the names under which the world reads it.
 
 Hot paths bump plain integers: each queue counts its own arrivals, pulls are counted here. Rates are
-differences between samples. This module is light: the Prometheus text is made by `features.http`.
+differences between samples.
 """
 
 import time
@@ -25,36 +25,6 @@ TOPIC, GROUP = 0, 1  # of a key
 PUT: Final = "put"
 GET: Final = "get"
 _NONE: Final = (0, 0)
-
-NAMES: Final = {
-    "rocketmq_broker_permission": "Broker permission",
-    "rocketmq_topic_number": "Active topic number",
-    "rocketmq_consumer_group_number": "Active subscription group number",
-    "rocketmq_messages_in_total": "Total number of incoming messages",
-    "rocketmq_throughput_in_total": "Total traffic of incoming messages, in bytes",
-    "rocketmq_messages_out_total": "Total number of outgoing messages",
-    "rocketmq_throughput_out_total": "Total traffic of outgoing messages, in bytes",
-    "rocketmq_send_to_dlq_messages_total": "Messages that went to the dead letters of their group",
-    "rocketmq_producer_connections": "Producer connections",
-    "rocketmq_consumer_connections": "Consumer connections",
-    "rocketmq_consumer_lag_messages": "Consumer lag messages",
-    "rocketmq_consumer_lag_latency": "Consumer lag time, in milliseconds",
-    "rocketmq_storage_size": "Size of the commit log, in bytes",
-    "rocketmq_storage_flush_behind_bytes": "Bytes of the log that are not flushed yet",
-    "rocketmq_storage_dispatch_behind_bytes": "Bytes of the log that no queue has yet",
-    "rocketmq_storage_message_reserve_time": "Age of the oldest message, in milliseconds",
-    "aerobee_fsyncs_total": "Completed flushes to the disk, of the log and of the queues",
-    "aerobee_log_space_lacks_total": "Times that a message found no prepared space in the log",
-    "aerobee_disk_used_ratio": "How full the disk of the store is, from 0 to 1",
-    "aerobee_log_files_removed_total": "Log files that went for age, size or want of disk",
-    "aerobee_store_writable": "Whether messages are taken, 1 or 0",
-    "aerobee_store_damaged_bytes": "Bytes of the log that cannot be read",
-    "aerobee_store_damaged_spans": "Stretches of the log that cannot be read",
-    "aerobee_store_passed_over_messages": "Messages without a record where their entries lead",
-    "aerobee_store_lost_messages": "Messages of queues that lie in such stretches, as far as known",
-}
-"""Metrics of the store and of traffic with their help sentences: RocketMQ's names
-(BrokerMetricsConstant), then our own. Those of one room alone stand there."""
 
 
 class CountedQueue(Protocol):

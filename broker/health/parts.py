@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from aerobee.broker.health.faults import Faults
 from aerobee.broker.health.metrics import SAMPLE_INTERVAL_S, CountedQueue, Metrics
+from aerobee.broker.health.requests import HELP, Requests
 from aerobee.broker.health.troubles import LOOK_INTERVAL_S, Troubles
-from aerobee.broker.room import Room, Sample, Work
+from aerobee.broker.room import Distribution, Room, Sample, Work
 from aerobee.storage.store import MessageStore
 
 
@@ -17,6 +18,7 @@ class Health(Room):
     def __init__(self, store: MessageStore) -> None:
         self.faults = Faults()
         self.metrics = Metrics()
+        self.requests = Requests()
         self.troubles = Troubles(store, time.monotonic)
         self._used: Callable[[], Iterable[CountedQueue]] = tuple
 
@@ -35,8 +37,13 @@ class Health(Room):
 
     @property
     def metric_help(self) -> Mapping[str, str]:
-        """Tell of errors."""
-        return {"aerobee_faults_total": "Errors inside the broker that nobody foresaw, by place"}
+        """Tell of errors, and of what requests take."""
+        faults = "Errors inside the broker that nobody foresaw, by place"
+        return {"aerobee_faults_total": faults} | HELP
+
+    def distributions(self) -> Iterator[Distribution]:
+        """Yield what requests took."""
+        yield from self.requests.distributions()
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many there were in each place."""

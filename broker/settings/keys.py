@@ -17,6 +17,7 @@ from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
 from aerobee.broker.features.index.keys import IndexKeys
 from aerobee.broker.features.light_queues.keys import LightQueueKeys
+from aerobee.broker.features.metrics.keys import MetricsKeys
 from aerobee.broker.features.replies.keys import ReplyKeys
 from aerobee.broker.features.sql92.keys import Sql92Keys
 from aerobee.broker.features.timers.keys import TimerKeys
@@ -72,6 +73,7 @@ class BrokerSettings(
     DelayKeys,
     IndexKeys,
     LightQueueKeys,
+    MetricsKeys,
     ReplyKeys,
     Sql92Keys,
     TimerKeys,
@@ -347,6 +349,11 @@ class BrokerSettings(
     def config_dir(self) -> Path:
         """Where the tables are kept: topics.json, subscriptionGroup.json, consumerOffset.json."""
         return self.store_path_root_dir / "config"
+
+    @property
+    def metrics_host(self) -> str:
+        """Where RocketMQ's port of metrics is, if there is one."""
+        return self.metrics_prom_exporter_host or self.broker_ip1
 
     @property
     def http_port_wanted(self) -> int | None:

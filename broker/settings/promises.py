@@ -239,16 +239,9 @@ HARMLESS: Final = {
         rmqAddressServerSubGroup updateNameServerAddrPeriod""",
     "statistics, metrics and logs: see httpPort and logLevel": """
         accountStatsEnable accountStatsPrintZeroValues autoDeleteUnusedStats commercialBaseCount
-        commercialSizePerMsg enableConnectionMetrics enableDetailStat enableLagAndDlqMetrics
-        enableLmqStats enableMessageStoreMetrics enablePopMetrics enableRemotingMetrics
-        enableRequestMetrics enableStatsMetrics enableTransactionMetrics estimateAccumulation
+        commercialSizePerMsg enableDetailStat enableLmqStats enablePopMetrics estimateAccumulation
         highSpeedMode isolateLogEnable maxStatsIdleTimeInMinutes
-        metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills
-        metricLoggingExporterIntervalInMills metricsExporterType metricsGrpcExporterHeader
-        metricsGrpcExporterTarget metricsInDelta metricsLabel metricsOtelCardinalityLimit
-        metricsPromExporterHost metricsPromExporterPort printChannelGroups
-        printChannelGroupsMinNum
-        metricsExportBatchMaxDataPoints""",
+        metricLoggingExporterIntervalInMills printChannelGroups printChannelGroupsMinNum""",
     "of a nameserver, or of where RocketMQ is installed": """
         brokerConfigPath clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity
         clusterTest configStorePath defaultThreadPoolNums defaultThreadPoolQueueCapacity

@@ -19,7 +19,7 @@ def serves(ctx: Context, port: int) -> None:
     settings, statistics = ctx.settings, ctx.store.statistics()
     log.info(
         "broker_serves name=%s cluster=%s address=%s listens=%s nameservers=%s store=%s"
-        " log_begin=%d log_end=%d proof=%r topics=%d groups=%d",
+        " log_begin=%d log_end=%d proof=%r topics=%d groups=%d http=%s metrics=%s",
         settings.broker_name,
         settings.broker_cluster_name,
         ctx.cluster.registration.address,
@@ -31,6 +31,8 @@ def serves(ctx: Context, port: int) -> None:
         ctx.store.recovered.proof,
         len(ctx.tables.topics),
         len(ctx.tables.groups),
+        _address(settings.http_host, ctx.front.http_port),
+        _address(settings.metrics_host, ctx.front.metrics_port),
     )
     tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
@@ -44,6 +46,10 @@ def serves(ctx: Context, port: int) -> None:
         )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
+
+
+def _address(host: str, port: int | None) -> str:
+    return "none" if port is None else format_address(host or "0.0.0.0", port)
 
 
 def stops(ctx: Context) -> float:

@@ -191,6 +191,10 @@ class OffsetTable:
         """How many pairs of a topic and a group have committed."""
         return len(self._table)
 
+    def pulled_by(self, group: str, topic: str) -> dict[int, int]:
+        """Return the offsets behind a group's latest pulls in one topic, by queue."""
+        return dict(self.last_pulled.get(topic + SEPARATOR + group, {}))
+
     def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
         """Yield topic, group and committed offsets by queue; the table may change meanwhile."""
         for key in list(self._table):

@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from time import monotonic
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -68,12 +70,22 @@ class Routes(Generic[C]):
         return register
 
 
+class Watching(Protocol):
+    """Who wants to know what requests take; `waiting` is kept for it, by request code."""
+
+    waiting: Counter[int]
+
+    def answered(self, command: Command, code: int, seconds: float) -> None:
+        """Note that a request was answered with a code, and how long that took."""
+
+
 class Dispatcher(Generic[C]):
     """Decodes headers, calls processors, maps errors to replies; the only place that does.
 
     `spawn` runs the coroutine of a processor that has to wait, or returns None where that is not
     done any more (`Tasks.start`); others are answered at once. `on_failure` is told of errors that
-    nobody foresaw; without it each is logged with its trace.
+    nobody foresaw; without it each is logged with its trace. `watching` is told what requests take,
+    but for those whose processor answers by itself.
     """
 
     def __init__(
@@ -82,7 +94,9 @@ class Dispatcher(Generic[C]):
         families: Iterable[Routes[C]],
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[Any] | None],
         on_failure: OnFailure | None = None,
+        watching: Watching | None = None,
     ) -> None:
+        self._watching = watching
         self._context = context
         self._spawn = spawn
         self._on_failure = on_failure or log_failure
@@ -95,6 +109,7 @@ class Dispatcher(Generic[C]):
 
     def __call__(self, connection: Connection, command: Command) -> None:
         """Answer one request on its connection, now or when its processor has finished."""
+        began_s = monotonic()
         try:
             route = self.table.get(command.code)
             if route is None:
@@ -106,38 +121,58 @@ class Dispatcher(Generic[C]):
             request = Request(decode_header(header_type, command.ext), command, connection)
             outcome = processor(self._context, request)
         except Exception as error:  # noqa: BLE001  every fault of one request ends as its reply
-            answer(connection, command, failure(command, error, self._on_failure))
+            self._answer(connection, command, failure(command, error, self._on_failure), began_s)
             return
         if inspect.iscoroutine(outcome):
-            self._wait(connection, command, outcome)
+            self._wait(connection, command, outcome, began_s)
         else:
-            answer(connection, command, outcome)  # type: ignore[arg-type]
+            self._answer(connection, command, outcome, began_s)  # type: ignore[arg-type]
+
+    def _answer(
+        self, connection: Connection, command: Command, outcome: Outcome, began_s: float
+    ) -> None:
+        answer(connection, command, outcome)
+        if self._watching is not None and outcome is not None:
+            code = outcome.code if isinstance(outcome, Reply) else ResponseCode.SUCCESS
+            self._watching.answered(command, code, monotonic() - began_s)
 
     def _wait(
-        self, connection: Connection, command: Command, waiting: Coroutine[Any, Any, Outcome]
+        self,
+        connection: Connection,
+        command: Command,
+        waiting: Coroutine[Any, Any, Outcome],
+        began_s: float,
     ) -> None:
         """Answer when the processor has finished; a task may be refused, or end unbegun."""
-        body_bytes = len(command.body)
+        body_bytes, watching = len(command.body), self._watching
         connection.budget.begin_waiting(connection, body_bytes)
+        if watching is not None:
+            watching.waiting[command.code] += 1
 
         def ended(_: object) -> None:
             waiting.close()  # nothing, where it has run to its end
             connection.budget.end_waiting(connection, body_bytes)
+            if watching is not None:
+                watching.waiting[command.code] -= 1
 
-        task = self._spawn(self._finish(connection, command, waiting))
+        task = self._spawn(self._finish(connection, command, waiting, began_s))
         if task is None:
             ended(task)
         else:
             task.add_done_callback(ended)
 
     async def _finish(
-        self, connection: Connection, command: Command, waiting: Coroutine[Any, Any, Outcome]
+        self,
+        connection: Connection,
+        command: Command,
+        waiting: Coroutine[Any, Any, Outcome],
+        began_s: float,
     ) -> None:
         try:
             outcome = await waiting
         except Exception as error:  # noqa: BLE001  as above
             outcome = failure(command, error, self._on_failure)
-        answer(connection, command, outcome)
+        self._answer(connection, command, outcome, began_s)
 
 
 def log_failure(what: str, error: BaseException) -> None:

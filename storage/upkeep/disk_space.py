@@ -19,6 +19,7 @@ class DiskUse(msgspec.Struct, frozen=True):
     ratio: float  # of the log's disk as it is, for who watches it
     counted: float  # of the fuller one, without what is prepared for the log and not used yet
     path: Path  # where that is
+    used_bytes: int = 0  # of the log's disk
 
 
 class DiskSpace:
@@ -77,13 +78,14 @@ class DiskSpace:
         ratio, disk_bytes = self._look(settings.log_dir)
         prepared = self._segments.prepared_bytes(self._log.position)
         self._allocator.limit_window(prepared + int((settings.disk_ratio_max - ratio) * disk_bytes))
-        use = DiskUse(
-            ratio, ratio - (prepared / disk_bytes if disk_bytes else 0.0), settings.log_dir
-        )
+        used_bytes = round(ratio * disk_bytes)
+        counted = ratio - (prepared / disk_bytes if disk_bytes else 0.0)
+        use = DiskUse(ratio, counted, settings.log_dir, used_bytes)
         if self._queues_elsewhere():
             queue_ratio, queue_disk_bytes = self._look(settings.root)
             if queue_ratio > use.counted:
-                use, disk_bytes = DiskUse(ratio, queue_ratio, self._queue_dir), queue_disk_bytes
+                use = DiskUse(ratio, queue_ratio, self._queue_dir, used_bytes)
+                disk_bytes = queue_disk_bytes
         self.use = use
         opens_at = min(settings.disk_ratio_max, settings.disk_ratio_force)
         return max(0, int((use.counted - opens_at) * disk_bytes))

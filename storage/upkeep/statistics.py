@@ -30,6 +30,7 @@ class StoreStatistics(msgspec.Struct, frozen=True):
     writable: bool
     refusal: str | None
     earliest_store_timestamp: int | None
+    disk_used_bytes: int = 0  # of the log's disk, by whomever
 
     @property
     def unflushed_bytes(self) -> int:
@@ -62,4 +63,5 @@ def taken(
         writable=commit_log.writable,
         refusal=commit_log.refusal,
         earliest_store_timestamp=earliest_ms,
+        disk_used_bytes=retention.disk.use.used_bytes,
     )

@@ -11,7 +11,9 @@ CONTEXT: Final = "aerobee.broker.start.context"
 SEE_IT: Final = (
     "broker/processors/",
     "broker/features/http/",
+    "broker/features/metrics/",
     "broker/features/replies/",
+    "broker/measures/",
     "broker/start/",
     "broker/app.py",
 )

@@ -35,6 +35,9 @@ SERVER_SIDE = (
 )
 """Of `remoting` what a server's settings need, and how its process runs."""
 
+SENDS_METRICS = ("broker/features/metrics/feature.py", "broker/features/metrics/sending.py")
+"""Of the broker what `aerobee[otlp]` is for, which it imports with that setting alone."""
+
 SPARK_IN_CLI = ("cli/demo/spark_count.py",)
 
 Chosen = Callable[[str], bool]
@@ -58,7 +61,7 @@ def servers(path: str) -> bool:
     """The same of the servers, their tools, and clusters for tests."""
     return path.startswith(
         ("broker/", "namesrv/", "storage/", "remoting/", "testing/", "cli/")
-    ) and path not in (*SPARK_IN_CLI, "testing/plugin.py")
+    ) and path not in (*SPARK_IN_CLI, *SENDS_METRICS, "testing/plugin.py")
 
 
 def importable(chosen: Chosen) -> list[str]:

@@ -1,8 +1,9 @@
 """What is wrong with a broker that serves all the same: sentences for people, values for tools."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from aerobee.broker.measures.losses import lost_offsets, passed_over
 from aerobee.broker.start.context import Context
 from aerobee.storage.log.damage import Damage, Lost
 
@@ -32,21 +33,6 @@ def degraded(ctx: Context) -> list[str]:
     if ctx.cluster.twins.at:
         found.append(f"another broker serves under this name at {ctx.cluster.twins.at}")
     return found
-
-
-def passed_over(ctx: Context) -> list[Lost]:
-    """List the messages that reads have passed over: the log has no such record."""
-    return ctx.store.reader.misreads.known(ctx.store.find_queue)
-
-
-def lost_messages(damage: tuple[Damage, ...]) -> int:
-    """Count the queue offsets whose messages cannot be read."""
-    return sum(lost_offsets(span.queues) for span in damage)
-
-
-def lost_offsets(lost: Iterable[Lost]) -> int:
-    """Count the offsets of runs."""
-    return sum(last - first + 1 for _, _, first, last in lost)
 
 
 def lost_shown(lost: Sequence[Lost]) -> list[dict[str, Any]]:

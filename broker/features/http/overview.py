@@ -9,9 +9,10 @@ from aerobee.broker.features.http.degraded import (
     damage_shown,
     degraded,
     lost_shown,
-    passed_over,
     recovery_shown,
 )
+from aerobee.broker.measures.losses import passed_over
+from aerobee.broker.measures.store import is_writable
 from aerobee.broker.members.group import GroupQueue
 from aerobee.broker.members.subscription_mismatches import Differences, differences
 from aerobee.broker.start.context import Context
@@ -31,11 +32,6 @@ def missing(ctx: Context) -> list[str]:
     if not statistics.writable:
         reasons.append(f"store not writable: {statistics.refusal}")
     return reasons + ctx.health.troubles.reasons()
-
-
-def is_writable(ctx: Context) -> bool:
-    """Whether messages are taken, and what is acknowledged of tables is kept."""
-    return ctx.store.commit_log.writable and not ctx.health.troubles.reasons()
 
 
 def broker(ctx: Context) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 /healthz             200 while the event loop turns
 /readyz              200 when messages can be sent and found, else 503 and what is missing
-/metrics             Prometheus text
+/metrics             Prometheus text; alone on RocketMQ's port of metrics
 /api/broker          name, addresses, uptime, store
 /api/topics[/NAME]   topics; one with the offsets of its queues
 /api/groups[/NAME]   groups; one with its members and how far it is behind
@@ -22,6 +22,8 @@ from aerobee.broker.start.context import Context
 CONTEXT: Final = web.AppKey("context", Context)
 SCRAPE: Final = web.AppKey("scrape", asyncio.Lock)
 """Of ten thousand topics each takes a second, and memory while it is made."""
+BARE: Final = web.AppKey("bare", bool)
+"""Whether metrics have the names, too, that they had without their units."""
 JSON: Final = "application/json"
 PAGE_DEFAULT: Final = 1000
 PAGE_MAX: Final = 10_000
@@ -31,17 +33,33 @@ async def make_runner(
     context: Context, request_bytes_max: int, stop_timeout_s: float
 ) -> web.AppRunner:
     """Return what answers, not listening yet."""
-    app = web.Application(client_max_size=request_bytes_max)
-    app[CONTEXT] = context
-    app[SCRAPE] = asyncio.Lock()
+    app = _application(context, request_bytes_max, bare=True)
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", metrics)
     app.router.add_get("/api/broker", broker)
     app.router.add_get("/api/topics", topics)
     app.router.add_get("/api/topics/{name}", topic)
     app.router.add_get("/api/groups", groups)
     app.router.add_get("/api/groups/{name}", group)
+    return await _runner(app, stop_timeout_s)
+
+
+async def make_metrics_runner(
+    context: Context, request_bytes_max: int, stop_timeout_s: float
+) -> web.AppRunner:
+    """Return what answers for the metrics alone, by RocketMQ's names."""
+    app = _application(context, request_bytes_max, bare=False)
+    return await _runner(app, stop_timeout_s)
+
+
+def _application(context: Context, request_bytes_max: int, *, bare: bool) -> web.Application:
+    app = web.Application(client_max_size=request_bytes_max)
+    app[CONTEXT], app[SCRAPE], app[BARE] = context, asyncio.Lock(), bare
+    app.router.add_get("/metrics", metrics)
+    return app
+
+
+async def _runner(app: web.Application, stop_timeout_s: float) -> web.AppRunner:
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, shutdown_timeout=stop_timeout_s
     )
@@ -73,7 +91,7 @@ async def metrics(request: web.Request) -> web.Response:
     async with request.app[SCRAPE]:
         if request.transport is None:
             return web.Response()
-        body = await exposition.text(request.app[CONTEXT])
+        body = await exposition.text(request.app[CONTEXT], bare=request.app[BARE])
     return web.Response(body=body, headers={"Content-Type": exposition.CONTENT_TYPE})
 
 

@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
+from aerobee.broker.room import Histogram
 from aerobee.remoting.bodies import DataVersion
+
+DELAY_S: Final = (60, 600, 3600, 43_200, 86_400, 259_200)
 
 
 class TopicCount(msgspec.Struct):
@@ -18,6 +22,25 @@ class TopicCount(msgspec.Struct):
 class _Stored(msgspec.Struct):
     timing_count: dict[str, TopicCount] = msgspec.field(name="timingCount", default_factory=dict)
     data_version: DataVersion | None = msgspec.field(name="dataVersion", default=None)
+
+
+class PassedMessages:
+    """What came and went since the start, by topic; for metrics."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.enqueued: Counter[str] = Counter()
+        self.delivered: Counter[str] = Counter()
+        self.delays: dict[str, Histogram] = {}  # seconds that messages were to wait
+        self.taken_ms = now_ms  # when a message got a slot for the last time
+
+    def taken(self, topic: str, due_ms: int, now_ms: int) -> None:
+        """Count a message that got a slot."""
+        self.enqueued[topic] += 1
+        self.taken_ms = now_ms
+        delays = self.delays.get(topic)
+        if delays is None:
+            delays = self.delays[topic] = Histogram(DELAY_S)
+        delays.add(max(0, due_ms - now_ms) // 1000)
 
 
 class TimingCounts:

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from aerobee.broker.features.feature import Feature, Parts
 from aerobee.broker.features.timers.placing import TimerPlacer
 from aerobee.broker.features.timers.saving import TimerFiles
 from aerobee.broker.features.timers.service import TimerService, TimeSource
-from aerobee.broker.room import Sample, Work
+from aerobee.broker.room import Distribution, Sample, Work
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.codes import RequestCode
@@ -17,6 +17,9 @@ from aerobee.remoting.net.routes import NoHeader, Outcome, Reply, Request, Route
 from aerobee.storage.features.timers.codecs import PRECISION_MS, encode_check
 
 log = logging.getLogger(__name__)
+
+DELAY: Final = "rocketmq_delay_message_latency_seconds"
+DISK: Final = {"storage_type": "local", "storage_medium": "disk"}
 
 
 class Timers(Feature):
@@ -34,6 +37,7 @@ class Timers(Feature):
         self._saving = TimerFiles(writing, self.service, live.current.config_dir)
         self._saving.recover(wall_clock_ms())
         self._live = live
+        self._topics = parts.tables.topics
         self._warned = live.current.retention_warnings(timers=True)  # at the start
         live.on_change(self._apply)
         self.placer = TimerPlacer(writing, lambda: live.current, self.service)
@@ -78,23 +82,39 @@ class Timers(Feature):
         """Tell of those that wait, of those that came and went, and of what is behind."""
         return {
             "rocketmq_timing_messages": "Messages that wait for a time of their own, by topic",
-            "rocketmq_timer_enqueue_total": "Messages that got a slot since the start",
-            "rocketmq_timer_dequeue_total": "Messages that were taken out when due since the start",
+            "rocketmq_timer_enqueue_total": "Messages that got a slot since the start, by topic",
+            "rocketmq_timer_dequeue_total": "Messages that were delivered since the start",
             "rocketmq_timer_enqueue_lag": "Messages that wait and have no slot yet",
-            "rocketmq_timer_dequeue_latency": "Milliseconds since the second that is delivered",
+            "rocketmq_timer_enqueue_latency_milliseconds": "Since when there was no slot for them",
+            "rocketmq_timer_dequeue_lag": "Messages that wait in slots",
+            "rocketmq_timer_dequeue_latency_milliseconds": "Since the second that is delivered",
+            DELAY: "How long messages are to wait, by topic",
         }
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many messages wait for each topic, and the rest."""
-        service = self.service
-        if not service.index.used:
-            return
-        for topic, count in service.counts.current().items():
-            yield Sample("rocketmq_timing_messages", max(0, count), {"topic": topic})
-        yield Sample("rocketmq_timer_enqueue_total", service.enqueued)
-        yield Sample("rocketmq_timer_dequeue_total", service.delivered)
-        yield Sample("rocketmq_timer_enqueue_lag", service.index.behind)
-        yield Sample("rocketmq_timer_dequeue_latency", self._behind_ms())
+        service, index = self.service, self.service.index
+        behind, waiting = (index.behind, index.waiting) if index.used else (0, 0)
+        late_ms = max(0, wall_clock_ms() - service.passed.taken_ms) if behind else 0
+        yield Sample("rocketmq_timer_enqueue_lag", behind, DISK)
+        yield Sample("rocketmq_timer_enqueue_latency_milliseconds", late_ms, DISK)
+        yield Sample("rocketmq_timer_dequeue_lag", waiting, DISK)
+        behind_ms = self._behind_ms()
+        yield Sample("rocketmq_timer_dequeue_latency_milliseconds", behind_ms, DISK)
+        for name, counts in (
+            ("rocketmq_timing_messages", service.counts.current()),
+            ("rocketmq_timer_enqueue_total", service.passed.enqueued),
+            ("rocketmq_timer_dequeue_total", service.passed.delivered),
+        ):
+            for topic, count in list(counts.items()):
+                if self._topics.get(topic) is not None:
+                    yield Sample(name, max(0, count), {"topic": topic} | DISK)
+
+    def distributions(self) -> Iterator[Distribution]:
+        """Yield how long messages are to wait, for each topic."""
+        for topic, times in list(self.service.passed.delays.items()):
+            if self._topics.get(topic) is not None:
+                yield Distribution(DELAY, times, {"topic": topic} | DISK)
 
     def runtime_info(self) -> Mapping[str, str]:
         """Return RocketMQ's lines of `brokerStatus`."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from aerobee.broker.cold.reads import ColdReads
-from aerobee.broker.features.timers.counts import TimingCounts
+from aerobee.broker.features.timers.counts import PassedMessages, TimingCounts
 from aerobee.broker.features.timers.intake import as_waiting, waiting
 from aerobee.broker.features.timers.outgoing import (
     DueMessages,
@@ -93,8 +93,7 @@ class TimerService:
         self._stopped = True
         self._first_in = 0  # messages before this offset come into their slots first of all
         self.on_changed: Callable[[], None] = lambda: None  # there is something to write
-        self.enqueued = 0
-        self.delivered = 0
+        self.passed = PassedMessages(time.now_ms())
 
     def start(self) -> None:
         """Deliver what is due, and wait for the rest; the index has been recovered."""
@@ -150,7 +149,7 @@ class TimerService:
         self.on_changed()
         if time_s is None:
             return
-        self.enqueued += 1
+        self.passed.taken(topic, message.due_ms, now_ms)
         self.counts.add(topic, -1 if message.is_delete else 1)
         at_ms = time_s * PRECISION_MS
         second = self._seconds.get(time_s)
@@ -382,13 +381,14 @@ class TimerService:
                 self.arrived(*outgoing.roll(record))
                 counts.leave(topic_of(record), count_of(record))
             else:
-                counts.leave(outgoing.deliver(record))
+                topic = outgoing.deliver(record)
+                counts.leave(topic)
+                self.passed.delivered[topic] += 1
         except Undeliverable as error:
             log.error("timer_message_dropped offset=%d position=%d reason=%r",
                       record.queue_offset, position, str(error))  # fmt: skip
             counts.leave(topic_of(record), count_of(record))
             return 0
-        self.delivered += 1
         return len(record.body) + len(record.properties)
 
     def _tell_refused(self, error: StoreError) -> None:

@@ -6,7 +6,7 @@ counts is whether it is open, and that the memory of this process and the log ag
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +19,7 @@ from aerobee.broker.features.transactions.texts import (
     immunity_ms,
     key_of,
 )
+from aerobee.broker.room import Histogram
 from aerobee.broker.sends.storing import busy, unavailable
 from aerobee.broker.settings.live import Live
 from aerobee.broker.writing.parts import Writing
@@ -36,6 +37,8 @@ COMMIT: Final = SysFlag.TRANSACTION_COMMIT
 ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK
 DISCARDED: Final = -1
 Answer: TypeAlias = Outcome | Coroutine[Any, Any, Outcome]
+FINISH_S: Final = (5, 60, 600, 3600, 43_200, 86_400)
+SLOW_MS: Final = 1000  # a commit that comes earlier took no whole second
 OUTCOMES: Final = {COMMIT: "commit", ROLLBACK: "rollback", DISCARDED: "discarded"}
 
 
@@ -61,6 +64,7 @@ class Endings:
         self.lookups = lookups
         self.on_refused: Callable[[StoreError], None] = lambda error: None
         self.counts: Counter[tuple[str, int]] = Counter()  # by topic and outcome
+        self.slow: dict[str, Histogram] = {}  # seconds to a commit, of those over SLOW_MS
 
     def end(self, _: object, request: Request[EndTransactionRequest]) -> Answer:
         """Do what an END says; one that says nothing yet is not answered, as RocketMQ does it."""
@@ -108,10 +112,25 @@ class Endings:
     def over_run(self, ended: list[Half], outcomes: list[int]) -> None:
         """Let transactions be over, in their order, and the log say so with this turn."""
         self.halves.end_run(ended, outcomes)
-        counts = self.counts
+        counts, slow_before_ms = self.counts, self.clock.now_ms() - SLOW_MS
         for half, outcome in zip(ended, outcomes, strict=True):
             counts[half.key.topic, outcome] += 1
+            if half.born_ms <= slow_before_ms and outcome == COMMIT:
+                self._count_slow(half)
         self.ops.over([half.offset for half in ended])
+
+    def _count_slow(self, half: Half) -> None:
+        times = self.slow.setdefault(half.key.topic, Histogram(FINISH_S))
+        times.add((self.clock.now_ms() - half.born_ms) // 1000)
+
+    def latencies(self) -> Iterator[tuple[str, Histogram]]:
+        """Yield by topic how many whole seconds it took from a birth to its commit."""
+        for (topic, outcome), count in list(self.counts.items()):
+            if outcome == COMMIT:
+                slow = self.slow.get(topic)
+                times = Histogram(FINISH_S) if slow is None else slow.copy()
+                times.add(0, count - sum(times.counts))
+                yield topic, times
 
     def _half(self, header: EndTransactionRequest) -> tuple[Record, dict[str, str]]:
         """Return the half message that an END names; RequestError where there is none."""

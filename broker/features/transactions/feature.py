@@ -18,7 +18,7 @@ from aerobee.broker.features.transactions.placing import HalfPlacer
 from aerobee.broker.features.transactions.progress import TransactionProgress
 from aerobee.broker.features.transactions.recovery import TransactionRecovery
 from aerobee.broker.features.transactions.resuming import Resuming
-from aerobee.broker.room import Sample, Work
+from aerobee.broker.room import Distribution, Sample, Work
 from aerobee.remoting.clocks import steady_clock_ms, wall_clock_ms
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.transactions import (
@@ -29,6 +29,7 @@ from aerobee.remoting.net.routes import Routes
 
 log = logging.getLogger(__name__)
 
+LATENCY: Final = "rocketmq_finish_message_latency_milliseconds"
 _COUNTED: Final = {
     COMMIT: "rocketmq_commit_messages_total",
     ROLLBACK: "rocketmq_rollback_messages_total",
@@ -108,6 +109,7 @@ class Transactions(Feature):
             "rocketmq_half_messages": "Transactions that are open, by topic",
             "rocketmq_commit_messages_total": "Transactions that were committed, by topic",
             "rocketmq_rollback_messages_total": "Transactions that were rolled back, by topic",
+            LATENCY: "Seconds, whatever its name says, from a message's birth to its commit",
             "aerobee_transactions_given_up_total": "Transactions that nobody decided, by topic",
             "aerobee_transaction_checks_total": "Questions to producers about theirs, by topic",
             "aerobee_half_message_age_seconds": "Age of the oldest transaction that is open",
@@ -123,6 +125,11 @@ class Transactions(Feature):
         for topic, count in list(self.checks.counts.items()):
             yield Sample("aerobee_transaction_checks_total", count, {"topic": topic})
         yield Sample("aerobee_half_message_age_seconds", self._oldest_age_ms() / 1000)
+
+    def distributions(self) -> Iterator[Distribution]:
+        """Yield how long commits took."""
+        for topic, times in self.endings.latencies():
+            yield Distribution(LATENCY, times, {"topic": topic})
 
     def shown(self) -> Mapping[str, Any]:
         """Return what `/api/broker` shows of it."""

@@ -89,6 +89,22 @@ def java_classes(client: str) -> Path:
     return target
 
 
+def prometheus(name: str) -> str:
+    """Return the path of `prometheus` or `promtool`: as installed, or from Debian's package."""
+    if (found := shutil.which(name)) is not None:
+        return found
+    target = cache_dir() / "prometheus"
+    with _stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            _run([tool("apt-get"), "-q", "download", "prometheus"], target)
+            (package,) = target.glob("*.deb")
+            _run([tool("dpkg-deb"), "-x", str(package), str(target)])
+            package.unlink()
+    return str(target / "usr" / "bin" / name)
+
+
 def go_program() -> Path:
     """Build the Go peer and return its executable."""
     sources = [

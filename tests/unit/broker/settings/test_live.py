@@ -28,6 +28,9 @@ OTHERS = {
     "deleteWhen": "05",
     "fullReplyMessagesMax": "255",
     "regionId": "elsewhere",
+    "logLevel": "WARNING",
+    "logLevels": "broker.sends=ERROR",
+    "metricsLabel": "zone:a",
     "rocketmq.broker.diskSpaceCleanForciblyRatio": "0.84",
     "rocketmq.broker.diskSpaceWarningLevelRatio": "0.89",
     "configBlackList": "configBlackList;brokerConfigPath;flushDiskType",
@@ -189,7 +192,7 @@ async def test_each_key_says_when_it_works(tmp_path: Path) -> None:
         for key, value in changes(settings).items():
             said = await change(live, {key: value})
             assert said.startswith("works now") and said.endswith(f": {key}")
-        for name in BrokerSettings.having(Trait.AT_START) & {"listen_port", "log_level"}:
+        for name in BrokerSettings.having(Trait.AT_START) & {"listen_port", "log_format"}:
             key = settings.keys()[name]
             said = await change(live, {key: dict(settings.items())[key]})
             assert said == f"works already, as they are: {key}"

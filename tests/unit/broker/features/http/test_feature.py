@@ -18,7 +18,8 @@ from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
 from aerobee.broker.features.http import exposition
-from aerobee.broker.health.metrics import NAMES
+from aerobee.broker.measures.names import BARE, HELP
+from aerobee.broker.measures.values import ROWS_PER_TURN, Values
 from aerobee.broker.rules.attributes import DEDUP_SECONDS
 from aerobee.broker.start.context import Context
 from aerobee.remoting.bodies import TopicConfig
@@ -61,7 +62,7 @@ async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
     assert status == 200
     found = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE))
     rooms = set().union(*(room.metric_help for room in live.broker.rooms))
-    assert set(found) <= set(NAMES) | rooms
+    assert set(found) <= set(HELP) | rooms | set(BARE)
     common = 'cluster="DefaultCluster",{}node_id="broker-a",node_type="broker"'
     arrived = common.format('is_system="false",message_type="normal",') + ',topic="t"'
     assert f"rocketmq_messages_in_total{{{arrived}}} 2.0" in text
@@ -70,11 +71,18 @@ async def test_metrics_have_rocketmqs_names(live: LiveBroker) -> None:
     for name in (
         "rocketmq_broker_permission", "rocketmq_topic_number", "rocketmq_consumer_group_number",
         "rocketmq_throughput_in_total", "rocketmq_producer_connections",
-        "rocketmq_consumer_connections", "rocketmq_consumer_lag_latency", "rocketmq_storage_size",
-        "rocketmq_storage_flush_behind_bytes", "rocketmq_storage_message_reserve_time",
+        "rocketmq_consumer_connections", "rocketmq_consumer_lag_latency_milliseconds",
+        "rocketmq_storage_size_bytes", "rocketmq_storage_flush_behind_bytes",
+        "rocketmq_storage_message_reserve_time_milliseconds", "rocketmq_processor_watermark",
         "aerobee_fsyncs_total",
     ):  # fmt: skip
-        assert found[name] == NAMES[name]
+        assert found[name] == HELP[name]
+    for short, name in BARE.items():
+        assert found[short] == f"The same as {name}"
+        told, again = (
+            re.findall(rf"^{each}(\{{.*)$", text, re.MULTILINE) for each in (name, short)
+        )
+        assert told == again
 
 
 async def test_what_changes_during_a_scrape_does_not_end_it(live: LiveBroker) -> None:
@@ -91,7 +99,9 @@ async def test_what_changes_during_a_scrape_does_not_end_it(live: LiveBroker) ->
         handovers.given[f"reason {next(reasons)}"] += 1
     changes = asyncio.create_task(hand_over())
     try:
-        assert b"aerobee_queue_handovers_total" in await exposition.text(live.broker.context)
+        assert b"aerobee_queue_handovers_total" in await exposition.text(
+            live.broker.context, bare=True
+        )
     finally:
         changes.cancel()
 
@@ -113,7 +123,9 @@ async def test_members_that_come_during_a_scrape_do_not_end_it(live: LiveBroker)
         group.members[guests[-1]] = member
     changes = asyncio.create_task(come())
     try:
-        assert b"rocketmq_consumer_connections" in await exposition.text(live.broker.context)
+        assert b"rocketmq_consumer_connections" in await exposition.text(
+            live.broker.context, bare=True
+        )
     finally:
         changes.cancel()
         for guest in guests:
@@ -127,12 +139,12 @@ async def test_scrapes_come_one_after_the_other(
     under_way, most = 0, 0
     text = exposition.text
 
-    async def counted(context: Context) -> bytes:
+    async def counted(context: Context, *, bare: bool) -> bytes:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         try:
-            return await text(context)
+            return await text(context, bare=bare)
         finally:
             under_way -= 1
 
@@ -148,7 +160,7 @@ async def test_who_does_not_wait_for_a_scrape_costs_none(
     """A monitor that gives up asks again, while the first scrape is still made."""
     asked: list[asyncio.Event] = []
 
-    async def held(context: Context) -> bytes:
+    async def held(context: Context, *, bare: bool) -> bytes:
         asked.append(asyncio.Event())
         await asked[-1].wait()
         return b""
@@ -174,7 +186,7 @@ async def test_who_does_not_wait_for_a_scrape_costs_none(
 async def test_a_scrape_does_not_count_itself(live: LiveBroker) -> None:
     """Counters are read before the disk is, for the age of what is not consumed."""
     begun = live.broker.context.cold.reads.begun
-    text = (await exposition.text(live.broker.context)).decode()
+    text = (await exposition.text(live.broker.context, bare=True)).decode()
     found = re.search(r"^aerobee_cold_reads_total{.*} (\S+)$", text, re.MULTILINE)
     assert found is not None and float(found[1]) == begun
 
@@ -294,10 +306,10 @@ async def test_a_scrape_of_many_groups_lets_others_have_their_turns(
 
     monkeypatch.setattr(live.broker.store, "find_queue", noted)
     others = asyncio.create_task(serve())
-    text = (await exposition.text(live.broker.context)).decode()
+    text = (await exposition.text(live.broker.context, bare=True)).decode()
     others.cancel()
     assert looked_at.total() >= 2 * GROUPS  # for what is not consumed, and for the lag
-    assert max(looked_at.values()) < 2 * exposition.ROWS_PER_TURN
+    assert max(looked_at.values()) < 2 * ROWS_PER_TURN
     rows = [row for row in text.splitlines() if row.startswith("rocketmq_consumer_lag_messages{")]
     assert len(rows) == len(set(rows)) >= GROUPS > exposition.ROWS_PER_PIECE
     assert text.count("# TYPE rocketmq_consumer_lag_messages gauge") == 1
@@ -308,7 +320,7 @@ def test_no_more_than_a_piece_of_the_text_is_made_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Objects of all rows together would be searched for garbage in one go."""
-    values = exposition.MetricValues({"node": "n"}, {"a_total": "A", "b": "B"})
+    values = Values({"node": "n"}, {"a_total": "A", "b": "B"})
     for number in range(2 * exposition.ROWS_PER_PIECE + 1):
         values.add("a_total", number, topic=f"t{number}")
         values.add("b", number, **({"topic": "t"} if number else {}))
@@ -321,7 +333,7 @@ def test_no_more_than_a_piece_of_the_text_is_made_at_once(
         return text
 
     monkeypatch.setattr(exposition, "generate_latest", noted)
-    text = exposition._write(values)
+    text = exposition.write(values, bare=False)
     assert max(lengths) == exposition.ROWS_PER_PIECE + exposition.HEADER_LINES
     read = {family.name: family for family in text_string_to_metric_families(text.decode())}
     assert set(read) == {"a", "b"}
@@ -348,14 +360,14 @@ async def test_what_a_room_has_of_many_topics_is_read_in_turns(
 ) -> None:
     """Topics that store retries once come and go while they are told of."""
     tables = live.broker.context.tables
-    for number in range(3 * exposition.ROWS_PER_TURN):
+    for number in range(3 * ROWS_PER_TURN):
         tables.topics.update(TopicConfig(topic_name=f"t{number}"), {"+" + DEDUP_SECONDS: "60"})
     told: list[str] = []
     begun = asyncio.Event()
-    add = exposition.MetricValues.add
+    add = Values.add
 
-    def noted(values: exposition.MetricValues, name: str, value: float, **labels: str) -> None:
-        add(values, name, value, **labels)
+    def noted(taken: Values, name: str, value: float, **labels: str) -> None:
+        add(taken, name, value, **labels)
         if name == "aerobee_dedup_window_seconds":
             told.append(labels["topic"])
             begun.set()
@@ -365,8 +377,8 @@ async def test_what_a_room_has_of_many_topics_is_read_in_turns(
         tables.topics.delete("t299")
         tables.topics.update(TopicConfig(topic_name="new"), {"+" + DEDUP_SECONDS: "60"})
 
-    monkeypatch.setattr(exposition.MetricValues, "add", noted)
+    monkeypatch.setattr(Values, "add", noted)
     change_under_way = asyncio.create_task(change())
-    await exposition.text(live.broker.context)
+    await exposition.text(live.broker.context, bare=True)
     await change_under_way
     assert told == [f"t{number}" for number in range(299)]

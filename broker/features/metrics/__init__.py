@@ -1,0 +1,1 @@
+"""The metrics handed to a collector by OpenTelemetry's protocol, again and again."""

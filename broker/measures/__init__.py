@@ -1,0 +1,1 @@
+"""Every metric of a broker at one moment, for whoever hands them on."""
