@@ -11,6 +11,7 @@ if __name__ == "__main__":
 from aerobee.broker.app import Broker
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.net import process
+from aerobee.remoting.net.server_log import Logs
 
 
 def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
@@ -19,22 +20,25 @@ def run(settings: BrokerSettings, config_file: Path | None = None) -> int:
     Settings that are changed while the broker runs are written to `config_file`.
     """
     from aerobee.broker.start.heap import keep_freed_memory
-    from aerobee.broker.start.logs import configure_logs
     from aerobee.broker.start.time_slices import ask_for_short_slices
 
-    configure_logs(settings)
+    logs = Logs(settings)
     keep_freed_memory()
     ask_for_short_slices()
     broker = Broker(settings, config_file)
-    process.run(
-        process.serve(
-            broker,
-            lambda: (
-                f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
-                f"(store {settings.store_path_root_dir})"
-            ),
+    broker.live.on_change(logs.apply)
+    try:
+        process.run(
+            process.serve(
+                broker,
+                lambda: (
+                    f"broker {settings.broker_name} serves on {settings.broker_ip1}:{broker.port} "
+                    f"(store {settings.store_path_root_dir})"
+                ),
+            )
         )
-    )
+    finally:
+        logs.close()
     return 0
 
 

@@ -1,6 +1,5 @@
 """Runs one nameserver process until SIGTERM or SIGINT."""
 
-import logging
 import sys
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.server import raise_open_files_limit
-from aerobee.remoting.net.server_log import ServerLog
+from aerobee.remoting.net.server_log import Logs
 
 SPARE_FILES: Final = 64  # descriptors beside those of the connections
 _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
@@ -23,13 +22,16 @@ _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 
 def run(settings: NamesrvSettings) -> int:
     """Serve until told to stop; return the exit code."""
-    logging.basicConfig(level=settings.log_level, handlers=[ServerLog()])
+    logs = Logs(settings)
     raise_open_files_limit(settings.connections_max + SPARE_FILES)
     server = NameServer(settings)
     host = "127.0.0.1" if settings.bind_address in _ANYWHERE else settings.bind_address
-    process.run(
-        process.serve(server, lambda: f"namesrv serves on {format_address(host, server.port)}")
-    )
+    try:
+        process.run(
+            process.serve(server, lambda: f"namesrv serves on {format_address(host, server.port)}")
+        )
+    finally:
+        logs.close()
     return 0
 
 

@@ -1,6 +1,6 @@
 """Everything that can be set about a nameserver, under RocketMQ's keys (NamesrvConfig.java)."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
@@ -58,4 +58,3 @@ class NamesrvSettings(NetSettings):
     )
     # ours: "10.0.0.0/8;fd00::/8", beside this machine, see remoting/net/admin_networks.py
     admin_allowed_networks: Annotated[str, AfterValidator(check_networks)] = ""
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

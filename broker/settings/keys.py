@@ -222,7 +222,6 @@ class BrokerSettings(
     http_port: AtStart[Guarded[Annotated[int | None, BeforeValidator(_port_or_off)]]] = Field(
         default=None, ge=-1, le=65535
     )
-    log_level: AtStart[Literal["DEBUG", "INFO", "WARNING", "ERROR"]] = "INFO"
     admin_allowed_networks: Guarded[str] = ""  # ours: "10.0.0.0/8;fd00::/8", see admin_networks.py
     config_black_list: str = "configBlackList;brokerConfigPath"
 

@@ -11,7 +11,9 @@ from typing import Final, TextIO
 
 from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.settings import NetSettings
+from aerobee.remoting.net.json_lines import JsonLines
+from aerobee.remoting.net.log_files import LogFile
+from aerobee.remoting.net.settings import LogSettings, NetSettings
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
 
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -21,7 +23,9 @@ _CONTROLS: Final = {
 }
 LINE_CHARS_MAX: Final = 8000
 LIKE_MAX: Final = 100
+TOLD_LIKE_MAX: Final = 2000  # of lines that are no warnings
 PERIOD_S: Final = 60.0
+OURS: Final = "aerobee"
 EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -39,22 +43,29 @@ class OneLine(logging.Formatter):
         return line.translate(_CONTROLS)
 
 
-class ServerLog(logging.StreamHandler[TextIO]):
-    """Writes the log of a server, and of warnings that are alike a bounded number.
+class ServerLog(logging.Handler):
+    """Writes the log of a server, and of lines that are alike a bounded number.
 
     Whoever can make a server complain can do so ten thousand times a second, and would fill the
-    disk. Alike are those of one place in the code; of each LIKE_MAX are written in a minute, and
-    then how many more there were.
+    disk. Alike are those of one place in the code; of each LIKE_MAX are written in a minute, of
+    those that are no warnings TOLD_LIKE_MAX, and then how many more there were. DEBUG has no limit:
+    who asks for it wants all.
     """
 
     def __init__(
-        self, stream: TextIO | None = None, clock_s: Callable[[], float] = time.monotonic
+        self,
+        target: logging.Handler | TextIO | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(stream)
-        self.setFormatter(OneLine())
+        super().__init__()
+        self._target: logging.Handler = (
+            target if isinstance(target, logging.Handler) else logging.StreamHandler(target)
+        )
+        if self._target.formatter is None:
+            self._target.setFormatter(OneLine())
         self._clock_s = clock_s
         self._since_s = clock_s()
-        self._written: Counter[tuple[str, int]] = Counter()
+        self._written: Counter[tuple[str, int, int]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or count it."""
@@ -62,19 +73,66 @@ class ServerLog(logging.StreamHandler[TextIO]):
         if now_s - self._since_s >= PERIOD_S:
             alike, self._written = self._written, Counter()
             self._since_s = now_s
-            for (path, line), count in alike.items():
-                if count > LIKE_MAX:
-                    self._tell(f"{Path(path).stem}:{line}", count - LIKE_MAX)
-        if record.levelno >= logging.WARNING:
-            place = record.pathname, record.lineno
+            for (path, line, most), count in alike.items():
+                if count > most:
+                    self._tell(f"{Path(path).stem}:{line}", count - most)
+        if record.levelno >= logging.INFO:
+            most = LIKE_MAX if record.levelno >= logging.WARNING else TOLD_LIKE_MAX
+            place = record.pathname, record.lineno, most
             self._written[place] += 1
-            if self._written[place] > LIKE_MAX:
+            if self._written[place] > most:
                 return
-        super().emit(record)
+        self._target.handle(record)
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._target.close()
+        super().close()
 
     def _tell(self, place: str, count: int) -> None:
         text, said = "lines_left_out place=%s count=%d", (place, count)
-        super().emit(logging.LogRecord(__name__, logging.WARNING, "", 0, text, said, None))
+        self._target.handle(logging.LogRecord(__name__, logging.WARNING, "", 0, text, said, None))
+
+
+class Logs:
+    """Where the log lines of a process go that is a server, from now on, and which.
+
+    Made once by such a process; an embedding program keeps its own handlers instead. Raises OSError
+    where `logFile` cannot be opened.
+    """
+
+    def __init__(self, settings: LogSettings, stream: TextIO | None = None) -> None:
+        target: logging.Handler = logging.StreamHandler(stream)
+        if settings.log_file is not None:
+            path = settings.log_file.expanduser()
+            target = LogFile(path, settings.log_file_bytes_max, settings.log_files_max)
+        target.setFormatter(JsonLines() if settings.log_format == "json" else OneLine())
+        self._handler = ServerLog(target)
+        self._parts: set[str] = set()  # that have a level of their own
+        ours = logging.getLogger(OURS)
+        ours.addHandler(self._handler)
+        ours.propagate = False
+        logging.raiseExceptions = False  # a closed stream must not end what was being logged
+        self.apply(settings)
+
+    def apply(self, settings: LogSettings) -> None:
+        """Write what these settings ask for: `logLevel`, and `logLevels` of parts."""
+        logging.getLogger(OURS).setLevel(settings.log_level)
+        levels = settings.levels_of_parts
+        for part in self._parts - set(levels):
+            logging.getLogger(f"{OURS}.{part}").setLevel(logging.NOTSET)
+        for part, level in levels.items():
+            logging.getLogger(f"{OURS}.{part}").setLevel(level)
+        self._parts = set(levels)
+
+    def close(self) -> None:
+        """Write what waits, and leave the log to others."""
+        ours = logging.getLogger(OURS)
+        for part in self._parts:
+            logging.getLogger(f"{OURS}.{part}").setLevel(logging.NOTSET)
+        ours.removeHandler(self._handler)
+        ours.propagate = True
+        self._handler.close()
 
 
 def package_version() -> str:

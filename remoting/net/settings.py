@@ -1,8 +1,10 @@
-"""The settings that every listening process has: limits of connections, and TLS."""
+"""The settings that every listening process has: its log, limits of connections, and TLS."""
 
-from typing import Annotated, Final, Literal, Self
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
 from aerobee.remoting.net.limits import KIB, MIB, NetLimits
@@ -12,13 +14,53 @@ _NAMES: Final = NetLimits.__struct_fields__
 _Milliseconds = Annotated[int, Field(gt=0, le=7 * 24 * 3600 * 1000)]
 _MaybeBool = Annotated[bool | None, BeforeValidator(lambda value: None if value == "" else value)]
 _LIMITS: Final = NetLimits()  # the defaults
+_Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+_PART: Final = re.compile(r"[a-z_]+(\.[a-z_0-9]+)*")
+
+
+def _path_or_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _levels(text: str) -> dict[str, str]:
+    """Read `part=LEVEL;part=LEVEL`."""
+    pairs = (part.partition("=") for part in filter(None, map(str.strip, text.split(";"))))
+    return {part.strip().removeprefix("aerobee."): level.strip() for part, _, level in pairs}
 
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-class NetSettings(ServerSettings):
+class LogSettings(ServerSettings):
+    """What is logged, how, and where to; all but RocketMQ's, whose logs have files of their own."""
+
+    log_level: _Level = "INFO"
+    log_levels: str = ""  # of parts: "broker.sends=DEBUG;storage=WARNING"
+    log_format: AtStart[Literal["text", "json"]] = "text"
+    # None is standard error
+    log_file: AtStart[Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]] = None
+    log_file_bytes_max: AtStart[int] = Field(default=128 * MIB, ge=64 * KIB)
+    log_files_max: AtStart[int] = Field(default=10, ge=2, le=1000)
+
+    @field_validator("log_levels")
+    @classmethod
+    def _parts(cls, value: str) -> str:
+        for part, level in _levels(value).items():
+            if not _PART.fullmatch(part) or level not in get_args(_Level):
+                raise ValueError(
+                    "allowed: part=LEVEL joined by ;, like broker.sends=DEBUG, with DEBUG, INFO,"
+                    " WARNING or ERROR"
+                )
+        return value
+
+    @property
+    def levels_of_parts(self) -> dict[str, str]:
+        """The levels of `logLevels`, by the names of modules and rooms."""
+        return _levels(self.log_levels)
+
+
+class NetSettings(LogSettings):
     """Where to listen, what peers may take, and how they may encrypt.
 
     `NetLimits` says what each limit means, under the same name; a time that it has in seconds is

@@ -11,7 +11,8 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 # Whoever has one of these as a base is called by a library, by names that the library chose.
 CALLED_BY_LIBRARIES = {
-    "DataSource", "DataSourceStreamReader", "asyncio.BufferedProtocol",
+    "DataSource", "DataSourceStreamReader", "QueueHandler", "RotatingFileHandler",
+    "asyncio.BufferedProtocol",
     "asyncio.Protocol", "click.Group", "virtual.Channel", "virtual.QoS",
 }  # fmt: skip
 
