@@ -190,6 +190,7 @@ CASES: Final = {
     "sql92": Case(nothing, {"enable_property_filter": False}, "", nothing),
     "replies": Case(nothing, {"reply_pushes_max": 0}, "", nothing),
     "http": Case(nothing, {"http_port": -1}, "", nothing),
+    "metrics": Case(nothing, {"metrics_exporter_type": "DISABLE"}, "", nothing),
 }  # fmt: skip
 """Those that say nothing leave nothing in a store that could wait."""
 STARTS: Final = "broker_without_nameserver"
