@@ -13,6 +13,7 @@ from support.waiting import until
 from aerobee.broker.app import Broker
 from aerobee.broker.features.delays.feature import Delays
 from aerobee.broker.features.http import exposition
+from aerobee.broker.measures import collecting
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command, next_opaque
 from aerobee.remoting.frame import encode_frame
@@ -116,7 +117,7 @@ async def test_metrics_are_told_whatever_the_disk_does(
     broker: Broker, weather: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now they are needed most; only how old the unread messages are is left out."""
-    monkeypatch.setattr(exposition, "DISK_WAIT_S", 0.1)
+    monkeypatch.setattr(collecting, "DISK_WAIT_S", 0.1)
     disk = Disk(broker)
     if weather == "an error":
         disk.error = OSError(5, "Input/output error")
