@@ -1,6 +1,7 @@
 """JSON bodies of requests and replies, by family; everything public is imported from here."""
 
 from aerobee.remoting.bodies._codec import Body, QueueBody, decode_body, encode_body, plain
+from aerobee.remoting.bodies.access import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from aerobee.remoting.bodies.assignment import (
     QueryAssignmentBody,
     QueryAssignmentReply,
@@ -84,6 +85,7 @@ from aerobee.remoting.bodies.topics import (
 )
 
 __all__ = [
+    "AclInfo",
     "Body",
     "BrokerData",
     "BrokerMemberGroup",
@@ -119,6 +121,8 @@ __all__ = [
     "LockBatchBody",
     "LockBatchReply",
     "OffsetWrapper",
+    "PolicyEntryInfo",
+    "PolicyInfo",
     "ProcessQueueInfo",
     "ProducerConnection",
     "ProducerData",
@@ -155,6 +159,7 @@ __all__ = [
     "TopicOffset",
     "TopicRouteData",
     "TopicStatsTable",
+    "UserInfo",
     "decode_body",
     "encode_body",
     "plain",

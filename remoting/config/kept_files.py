@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from aerobee.remoting.errors import AerobeeError, system_error
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_PRIVATE: Final = 0o600
 
 
 class KeptFileDamaged(AerobeeError):
@@ -71,11 +72,12 @@ def load_kept_file(path: Path, decode: Callable[[bytes], T]) -> T | None:
     return None
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, private: bool = False) -> None:
     """Replace a file by `data`, keeping the previous one as `.bak`; durable on return.
 
     Whose it is and who may read and write it stays as it was: settings hold passwords, and are read
-    by somebody else than root, who may change them. A link to it stays, too.
+    by somebody else than root, who may change them. A `private` one, and its backup, nobody else
+    may read, whatever it was before. A link to it stays, too.
 
     Raises OSError; the file then holds what it held before, itself or as its backup, or `data`, if
     only the last step failed, the sync of the folder: the next start may read either.
@@ -85,17 +87,20 @@ def replace_file(path: Path, data: bytes) -> None:
     fresh = path.with_name(path.name + ".tmp")
     before = _status(path)
     fresh.unlink(missing_ok=True)  # one that a crash has left may be open to others
-    fresh.touch(0o666 if before is None else 0o600, exist_ok=False)
+    fresh.touch(0o600 if private or before is not None else 0o666, exist_ok=False)
     with fresh.open("wb") as file:
         if before is not None:
             with suppress(OSError):  # only root may give files away
                 os.fchown(file.fileno(), before.st_uid, before.st_gid)
             with suppress(OSError):  # a file system without rights
-                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+                os.fchmod(file.fileno(), _PRIVATE if private else stat.S_IMODE(before.st_mode))
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     if path.exists():
+        if private:
+            with suppress(OSError):
+                path.chmod(_PRIVATE)
         path.replace(_backup(path))
     fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)

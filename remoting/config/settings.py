@@ -54,7 +54,10 @@ from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.errors import AerobeeError
 
 ENV_PREFIX: Final = "AEROBEE_"
-SECRETS: Final = ("password", "secret", "credential", "token", "accesskey", "exporterheader")
+SECRETS: Final = (
+    "password", "secret", "credential", "token", "accesskey", "initauthenticationuser",
+    "exporterheader",
+)  # fmt: skip
 """A key that holds one of these words has a value that is nobody's business."""
 HIDDEN: Final = "******"
 FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake

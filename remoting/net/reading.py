@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 STOP_UNSENT: Final = 1  # why the peer is not read from: it does not take its replies
 STOP_WAITING: Final = 2  # ... or too many of its requests wait
 _STOP_BACKLOG: Final = 4  # ... or what it sent before is still to be served
-_SERVE_NO_MORE: Final = STOP_UNSENT | STOP_WAITING
+STOP_REFUSED: Final = 8  # ... or it was wrong about a secret, and is told so later
+_SERVE_NO_MORE: Final = STOP_UNSENT | STOP_WAITING | STOP_REFUSED
 
 
 class Rest(enum.Enum):

@@ -15,7 +15,11 @@ from aerobee.remoting.net.limits import NetLimits
 from aerobee.storage.settings import StoreSettings
 
 FOLDERS = ("remoting", "storage", "broker", "namesrv", "client", "admin", "testing", "cli")
-CHECKED_ONLY = {"broker_role"}  # only a master's role is accepted: see BrokerSettings._a_master
+CHECKED_ONLY = {  # one value is accepted: see BrokerSettings._a_master, AccessKeys._a_known_class
+    "broker_role",
+    "authentication_provider",
+    "authorization_provider",
+}
 
 
 def fields(settings: type[Any]) -> set[str]:

@@ -28,6 +28,12 @@ def java_rows(name: str) -> list[tuple[str, str]]:
     return [(first, second) for first, _, second in (row.rpartition("\t") for row in rows)]
 
 
+def java_signatures() -> list[tuple[str, str, str, str]]:
+    """Return what was signed (secret, header fields as JSON, body in hex), and the signature."""
+    rows = [value.split("\t") for row, value in _rows("signatures.tsv") if row == "signature"]
+    return [(secret, fields, body, signed) for secret, fields, body, signed in rows]
+
+
 def _rows(file: str) -> list[tuple[str, str]]:
     lines = (_FOLDER / file).read_text("utf-8").split("\n")
     return [(name, value) for name, _, value in (line.partition("\t") for line in lines) if name]

@@ -1,0 +1,1 @@
+"""Who may do what: signatures, users, policies, and the guard that asks."""

@@ -1,0 +1,179 @@
+"""The users of a server and what each may do, changed one by one (codes 3001 to 3010).
+
+What a change raises is RocketMQ's remark, and nothing has changed then.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from aerobee.remoting.bodies import AclInfo, Body, UserInfo
+from aerobee.remoting.net.access.policies import Acl
+from aerobee.remoting.net.access.users import (
+    User,
+    acl_info,
+    changed_user,
+    entries_of,
+    new_user,
+    pattern_of,
+    policy_type,
+    refused,
+    subject_name,
+)
+
+USERS_MAX: Final = 100_000
+ENTRIES_MAX: Final = 10_000
+"""Of one user: what decides is looked for among all of them."""
+
+
+class UsersFile(Body, frozen=True, kw_only=True):
+    """The text of `users.json`: users as 3005 lists them, with their passwords."""
+
+    users: list[UserInfo] = msgspec.field(default_factory=list)
+
+
+class AclsFile(Body, frozen=True, kw_only=True):
+    """The text of `acls.json`: policies as 3010 lists them."""
+
+    acls: list[AclInfo] = msgspec.field(default_factory=list)
+
+
+class AccessBook:
+    """Users and their policies in memory.
+
+    `on_users` and `on_acls` are for who keeps them, `on_change` for who goes by them: it hears of
+    every change when it has been made.
+    """
+
+    def __init__(self) -> None:
+        self.users: dict[str, User] = {}
+        self.acls: dict[str, Acl] = {}
+        self.on_users: list[Callable[[], None]] = []
+        self.on_acls: list[Callable[[], None]] = []
+        self.on_change: list[Callable[[], None]] = []
+
+    def read_users(self, text: UsersFile) -> dict[str, User]:
+        """Return what a file of users says; raises RequestError for one that cannot be made."""
+        return {info.username: new_user(info) for info in text.users}
+
+    def read_acls(self, text: AclsFile) -> dict[str, Acl]:
+        """Return what a file of policies says; raises RequestError for one that cannot be made."""
+        return {subject_name(info.subject): _with_policies(Acl({}), info) for info in text.acls}
+
+    def users_file(self) -> UsersFile:
+        """Return what `users.json` is to hold, passwords and all."""
+        return UsersFile(users=[user.info(secret=True) for user in self.users.values()])
+
+    def acls_file(self) -> AclsFile:
+        """Return what `acls.json` is to hold."""
+        return AclsFile(acls=[acl_info(name, acl) for name, acl in self.acls.items()])
+
+    def create_user(self, info: UserInfo) -> User:
+        """Add a user."""
+        user = new_user(info)
+        if user.name in self.users:
+            raise refused("The user is existed")
+        if len(self.users) >= USERS_MAX:
+            raise refused(f"there are {USERS_MAX} users already")
+        self._put_user(user)
+        return user
+
+    def update_user(self, info: UserInfo) -> User:
+        """Change what is named of a user."""
+        before = self.users.get(info.username)
+        if before is None:
+            raise refused("The user is not exist")
+        user = changed_user(before, info)
+        self._put_user(user)
+        return user
+
+    def delete_user(self, name: str) -> None:
+        """Forget a user and what he may do; one that is not there is no error."""
+        acl, user = self.acls.pop(name, None), self.users.pop(name, None)
+        if acl is not None:
+            _tell(self.on_acls)
+        if user is not None:
+            _tell(self.on_users)
+        _tell(self.on_change)
+
+    def put_acl(self, subject: str, info: AclInfo) -> None:
+        """Add entries to what a user may do; those for the same resources are replaced."""
+        name = subject_name(info.subject or subject)
+        if not info.policies:
+            raise refused("The policies is empty.")
+        if name not in self.users:
+            raise refused(f"The subject of User:{name} is not exist.")
+        self.acls[name] = _with_policies(self.acls.get(name, Acl({})), info)
+        self._changed_acls()
+
+    def delete_acl(self, subject: str, type_name: str | None, resource: str | None) -> None:
+        """Forget one entry, or without `resource` all of a user's."""
+        name = self._known(subject)
+        acl = self.acls.get(name)
+        if acl is None:
+            raise refused("The acl is not exist.")
+        left = acl.without(policy_type(type_name), pattern_of(resource)) if resource else Acl({})
+        if left.policies:
+            self.acls[name] = left
+        else:
+            del self.acls[name]
+        self._changed_acls()
+
+    def acl(self, subject: str) -> AclInfo | None:
+        """Return what a user may do, None where nothing was said of it."""
+        name = self._known(subject)
+        acl = self.acls.get(name)
+        return None if acl is None else acl_info(name, acl)
+
+    def list_users(self, part: str) -> list[User]:
+        """Return the users whose names have this in them."""
+        return [user for name, user in self.users.items() if part in name]
+
+    def list_acls(self, subject_part: str, resource_part: str) -> list[AclInfo]:
+        """Return the policies of users, and of resources, whose names have this in them."""
+        found = (acl_info(name, acl) for name, acl in self.acls.items())
+        wanted = (each for each in found if subject_part in each.subject)
+        return [
+            each for each in (_narrowed(info, resource_part) for info in wanted) if each.policies
+        ]
+
+    def _known(self, subject: str) -> str:
+        name = subject_name(subject)
+        if name not in self.users:
+            raise refused("The subject is not exist.")
+        return name
+
+    def _put_user(self, user: User) -> None:
+        self.users[user.name] = user
+        _tell(self.on_users)
+        _tell(self.on_change)
+
+    def _changed_acls(self) -> None:
+        _tell(self.on_acls)
+        _tell(self.on_change)
+
+
+def _with_policies(acl: Acl, info: AclInfo) -> Acl:
+    for policy in info.policies:
+        acl = acl.with_entries(*entries_of(policy))
+    if sum(map(len, acl.policies.values())) > ENTRIES_MAX:
+        raise refused(f"more than {ENTRIES_MAX} entries of one user")
+    return acl
+
+
+def _narrowed(info: AclInfo, resource_part: str) -> AclInfo:
+    """Return what of it speaks of resources with this in their names."""
+    if not resource_part:
+        return info
+    policies = [
+        msgspec.structs.replace(policy, entries=entries)
+        for policy in info.policies
+        if (entries := [each for each in policy.entries if resource_part in each.resource])
+    ]
+    return msgspec.structs.replace(info, policies=policies)
+
+
+def _tell(listeners: Iterable[Callable[[], None]]) -> None:
+    for listener in listeners:
+        listener()
