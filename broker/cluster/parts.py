@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 from aerobee.broker.cluster.announcing import Announcements
 from aerobee.broker.cluster.registration import Registrar
@@ -12,18 +13,36 @@ from aerobee.broker.room import Room, Sample, Work
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
 from aerobee.remoting.clocks import steady_clock_ms
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.client import ConnectionPool
+from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.limits import NetLimits
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.access.credentials import SessionCredentials
 
 
 class OutgoingCalls(Room):
     """Connections to other servers; they outlive those of clients, who may wait for an answer."""
 
     def __init__(self, live: Live) -> None:
-        self.pool = ConnectionPool(tls=live.current.calls_tls)
+        settings = live.current
+        self.pool = ConnectionPool(tls=settings.calls_tls, kind=_kind(settings.credentials))
 
     async def stop(self) -> None:
         """Close them."""
         await self.pool.close()
+
+
+def _kind(
+    credentials: "SessionCredentials | None",
+) -> Callable[[Handler, NetLimits, Budget], Connection]:
+    """Return what calls go by; what signs is not loaded where nothing is signed."""
+    if credentials is None:
+        return Connection
+    from aerobee.remoting.net.access.signing import SigningConnection
+
+    return partial(SigningConnection, credentials=credentials)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aerobee.broker.compiled.record_runs import World
     from aerobee.broker.writing.firsts import SeenKeys
     from aerobee.broker.writing.parts import Writing
-    from aerobee.broker.writing.queues import TopicQueues
+    from aerobee.broker.writing.queues import QueueExcerpt, TopicQueues
     from aerobee.broker.writing.tick import Tick
     from aerobee.storage.log.commit_log import CommitLog
 
@@ -61,7 +61,12 @@ class HalfWorld(msgspec.Struct, frozen=True):
     kept_bytes_max: int
 
 
-def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> ServeRun | None:
+def serve_run(
+    writing: "Writing",
+    queues: "TopicQueues | QueueExcerpt",
+    suffix: bytes,
+    message_bytes_max: int,
+) -> ServeRun | None:
     """Return the compiled way to serve plain sends, None where there is none.
 
     `suffix` is what the broker adds to the properties of each message.
@@ -70,7 +75,7 @@ def serve_run(writing: "Writing", suffix: bytes, message_bytes_max: int) -> Serv
         return None
     store = writing.store
     sends = PlainSends(
-        writing.queues,
+        queues,
         store.commit_log,
         writing.tick,
         suffix,

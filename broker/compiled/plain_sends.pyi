@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from aerobee.broker.compiled.choice import HalfWorld
-from aerobee.broker.writing.queues import TopicQueue, TopicQueues
+from aerobee.broker.writing.queues import QueueExcerpt, TopicQueue, TopicQueues
 from aerobee.broker.writing.runs import ServeRun
 from aerobee.broker.writing.tick import Tick
 from aerobee.storage.log.commit_log import CommitLog
@@ -13,7 +13,7 @@ class PlainSends:
 
     def __init__(
         self,
-        queues: TopicQueues,
+        queues: TopicQueues | QueueExcerpt,
         log: CommitLog,
         tick: Tick,
         suffix: bytes,

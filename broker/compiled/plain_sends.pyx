@@ -57,7 +57,7 @@ cdef class PlainSends:
 
     cdef dict fast, once, watched
     cdef object log, tick
-    cdef bytes suffix, stamp
+    cdef bytes suffix, stamp, access_key
     cdef int stamp_flag
     cdef Py_ssize_t body_bytes_max
     cdef list used  # queues whose lanes are loaded, which they are during `serve` alone
@@ -78,6 +78,10 @@ cdef class PlainSends:
 
     def __cinit__(self, queues, log, tick, bytes suffix, Py_ssize_t body_bytes_max):
         self.fast, self.once, self.watched = queues.fast, queues.once, queues.watched
+        self.access_key = queues.access_key
+        if self.access_key is not None:
+            self.before.access_key = <Bytes>PyBytes_AS_STRING(self.access_key)
+            self.before.access_key_bytes = PyBytes_GET_SIZE(self.access_key)
         self.log, self.tick = log, tick
         self.suffix, self.body_bytes_max = suffix, body_bytes_max
         self.used, self.topics = [], ListedTopics()

@@ -29,6 +29,7 @@ cdef enum:
     SEND_BATCH_MESSAGE = 320
     REQUIRED_FIELDS = 0xFF  # a to h
     FIELD_BYTES_MIN = 5  # quotes of name and value, and a colon
+    SIGNATURE_BYTES = 28
     UNUSUAL_SYS_FLAGS = ~(0x1 | 0x2 | 0x700)  # as in sends/fast.py
 
 cdef unsigned char[256] KIND  # of each byte within a string
@@ -50,6 +51,9 @@ cdef struct SendHeader:
     Bytes properties  # still with their escapes
     Py_ssize_t properties_bytes  # 0 without any
     bint is_batch
+    Bytes access_key  # NULL without one
+    Py_ssize_t access_key_bytes
+    Bytes signature  # likewise
     Bytes queue_id_at  # where these numbers stand
     Bytes opaque_at
     Bytes opaque_end
@@ -137,6 +141,16 @@ cdef inline Bytes field_end(
     return value_end
 
 
+cdef void note_user(SendHeader* header, Bytes name, Bytes at, Bytes end) noexcept nogil:
+    """Note who a request says that it is from, or where it says so with a signature."""
+    cdef Bytes value_end = string_end(at, end)
+    cdef Py_ssize_t size = value_end - at if value_end != NULL else 0
+    if memcmp(name, b"AccessKey", 9) == 0:
+        header.access_key, header.access_key_bytes = at, size
+    elif memcmp(name, b"Signature", 9) == 0 and size == SIGNATURE_BYTES:
+        header.signature = at
+
+
 cdef Bytes fields_end(void* into, Bytes at, Bytes end) noexcept nogil:
     """Read extFields from behind its brace; return what is behind its last brace, or NULL."""
     cdef SendHeader* header = <SendHeader*>into
@@ -158,6 +172,8 @@ cdef Bytes fields_end(void* into, Bytes at, Bytes end) noexcept nogil:
             name_end = string_end(at + 1, end)
             if name_end == NULL or end - name_end < 3:
                 return NULL
+            if name_end - at == 10:  # both names have nine letters
+                note_user(header, at + 1, name_end + 3, end)
         if name_end[1] != c":" or name_end[2] != c'"':
             return NULL
         at = field_end(header, name, name_end + 3, end)

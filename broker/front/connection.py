@@ -14,7 +14,7 @@ from aerobee.broker.pulls.pull import Pull
 from aerobee.broker.pulls.replies import refusal
 from aerobee.broker.writing.stamps import Stamp
 from aerobee.remoting.codes import RequestCode, SysFlag
-from aerobee.remoting.command import FLAG_ONEWAY
+from aerobee.remoting.command import FLAG_ONEWAY, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.frame import HEADER_BYTES_MAX, LENGTH_BYTES, WORDS_BYTES, decode_payload
 from aerobee.remoting.headers.envelopes import (
@@ -313,7 +313,10 @@ class BrokerConnection(Connection):
 
     def _checked(self, payload: bytes, replies: Frames) -> None:
         """Decode a request in full and hand it to whoever serves its code."""
-        command = decode_payload(payload)
+        self._serve_checked(decode_payload(payload), replies)
+
+    def _serve_checked(self, command: Command, replies: Frames) -> None:
+        """Serve one that is decoded; a subclass may ask first whether it is to be."""
         if command.code in PULLS and not command.flag:
             try:
                 wish = decode_header(PullMessageRequest, command.ext)

@@ -26,7 +26,7 @@ class Front(Room):
     """Opens the ports before there is anything behind them; `serve` says what there is.
 
     `host` is where clients reach this broker, `http_port` and `metrics_port` where its HTTP side
-    listens, if it does.
+    listens, if it does; `connect` makes what serves a socket.
     """
 
     lateness: Lateness
@@ -40,6 +40,7 @@ class Front(Room):
         self.http_port: int | None = None
         self.metrics_port: int | None = None
         self.ports = Ports()
+        self.connect: Callable[[Traffic, Budget], BrokerConnection] = BrokerConnection
         self._writing: Writing
         self._pulls: Pulling
         self._hear_of_ends: Sequence[Heard] = ()
@@ -113,12 +114,13 @@ class Front(Room):
             await asyncio.wait_for(answered.wait(), timeout_ms / 1000)
 
     def _connection(self, traffic: Traffic, budget: Budget) -> Connection:
-        made = BrokerConnection(traffic, budget)
+        made = self.connect(traffic, budget)
         made.on_closed.extend(self._hear_of_ends)
         return made
 
     def _fast_sends(self, settings: BrokerSettings) -> FastSends:
-        return FastSends(settings, self._writing, self._writing.store_host)
+        writing = self._writing
+        return FastSends(settings, writing, writing.store_host, writing.queues)
 
     def _apply(self, settings: BrokerSettings) -> None:
         """Make anew what was made from settings, after the parts that it is made of."""

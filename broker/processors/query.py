@@ -9,6 +9,7 @@ from aerobee.remoting.bodies import QueueEntriesBody, QueueEntry, SubscriptionDa
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.query import QueryQueueRequest, ViewMessageRequest
+from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 from aerobee.remoting.words import TAG
 from aerobee.storage.queues.files import ENTRY
@@ -23,7 +24,10 @@ ENTRIES_MAX: Final = 4096  # of one answer; RocketMQ gives all that one file has
 async def view_message_by_id(ctx: Context, request: Request[ViewMessageRequest]) -> Outcome:
     """Return the record at a position of the log, as it is stored."""
     header = request.header
-    return Reply(body=await ctx.cold.lookups.record(header.offset, header.topic))
+    record = await ctx.cold.lookups.record(header.offset, header.topic)
+    if ctx.records is not None:
+        ctx.records.check_seen(request, decode_record(record))
+    return Reply(body=record)
 
 
 @routes.on(RequestCode.QUERY_CONSUME_QUEUE, QueryQueueRequest)

@@ -26,6 +26,7 @@ from aerobee.remoting.headers.heartbeat import ConsumeDirectlyRequest, ConsumerR
 from aerobee.remoting.headers.offsets import ConsumerStatusRequest, ResetOffsetRequest
 from aerobee.remoting.headers.typed import encode_header
 from aerobee.remoting.message.message_id import parse_offset_message_id
+from aerobee.remoting.message.record import decode_record
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
 log = logging.getLogger(__name__)
@@ -246,6 +247,8 @@ async def consume_directly(ctx: Context, request: Request[ConsumeDirectlyRequest
     except ValueError as error:
         raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
     record = await ctx.cold.lookups.record(position, header.topic)
+    if ctx.records is not None:
+        ctx.records.check_consumed(request, decode_record(record))
     command = msgspec.structs.replace(request.command, body=record)
     return await _forward(ctx, header.consumer_group, header.client_id or "", ext, command)
 

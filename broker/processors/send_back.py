@@ -35,6 +35,8 @@ async def consumer_send_message_back(ctx: Context, request: Request[SendBackRequ
     else:
         await ctx.cold.lookups.warm_record(header.offset)
         record = sends.storing.record(header.offset, body=False)
+    if ctx.records is not None:
+        ctx.records.check_consumed(request, record)
     target = sends.retries.destination(header, config, record, request.command.version)
     known = ctx.cluster.announcements.until_known(target.topic, is_new=target.is_new)
     if known is not None:

@@ -16,7 +16,7 @@ UNDEFINED: Final = "RocketMQ defines the number and serves it nowhere"
 POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
 ACL_1: Final = "RocketMQ removed its first access control in 5.3"
-AUTH: Final = "users and access control are not there yet"
+AUTH: Final = "users are kept where access control is switched on, see features/access"
 STATIC: Final = "static topics are not there yet"
 CONTAINER: Final = "one process is one broker"
 

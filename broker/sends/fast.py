@@ -13,7 +13,7 @@ from aerobee.broker.rules.delay_property import TIMER_PROPERTIES
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.appender import Message
 from aerobee.broker.writing.parts import Writing
-from aerobee.broker.writing.queues import TopicQueue
+from aerobee.broker.writing.queues import QueueExcerpt, TopicQueue, TopicQueues
 from aerobee.broker.writing.stamps import broker_properties
 from aerobee.remoting.codes import SysFlag
 from aerobee.remoting.command import FLAG_RESPONSE, VERSION, Codec, Language
@@ -49,15 +49,21 @@ class Prefixes(dict[int, bytes]):
 
 
 class FastSends:
-    """Appends plain messages; one object per broker, used by every connection.
+    """Appends plain messages for the queues on a short list; used by many connections.
 
     Each method appends what one request carries and adds the acknowledgement to `acks`, or returns
     False and has done nothing. They raise the errors of CommitLog.append when there is no room.
     """
 
-    def __init__(self, settings: BrokerSettings, writing: Writing, store_host: bytes) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        writing: Writing,
+        store_host: bytes,
+        queues: TopicQueues | QueueExcerpt,
+    ) -> None:
         self._log = writing.store.commit_log
-        self._fast = writing.queues.fast
+        self._fast = queues.fast
         self._halves = writing.halves
         self._tick = writing.tick
         self._body_bytes_max = settings.max_message_size
@@ -76,7 +82,7 @@ class FastSends:
         ).encode()
         self.serve_run = None  # many at once, where that is compiled
         if settings.compiled_fast_path:
-            self.serve_run = serve_run(writing, self._suffix, settings.max_message_size)
+            self.serve_run = serve_run(writing, queues, self._suffix, settings.max_message_size)
 
     def send(
         self,

@@ -34,11 +34,14 @@ from aerobee.remoting.config.settings import (
     without_secrets,
 )
 from aerobee.remoting.errors import RequestError
+from aerobee.remoting.net.access.keys import AccessKeys
 
 log = logging.getLogger(__name__)
 
 _NO_FILE: Final = "start it with -c FILE to have changes kept"
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
+_ACCESS: Final = {plain_key(key): key for key in AccessKeys.keys().values()}
+"""What stays as it is, or one who may change settings makes himself a super user."""
 _AT_START: Final = BrokerSettings.having(Trait.AT_START)
 _GUARDED: Final = BrokerSettings.having(Trait.GUARDED)
 
@@ -129,7 +132,13 @@ class SettingsChanges:
         """Refuse the whole change for one key that nobody may change from afar."""
         listed = self.live.current.config_black_list.split(";")
         forbidden = {plain_key(key) for key in (*NEVER_CHANGED, *listed)}
-        if any(plain_key(key) in forbidden for key in properties):
+        shown = without_secrets(dict(self.live.current.items()))
+        access = {
+            key
+            for key, value in properties.items()
+            if (name := _ACCESS.get(plain_key(key))) and value.strip() != shown[name]
+        }
+        if access or any(plain_key(key) in forbidden for key in properties):
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
     def _check_guarded(self, wanted: BrokerSettings, stranger: str) -> None:

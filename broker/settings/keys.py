@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from aerobee.broker.features.access.keys import AccessKeys
 from aerobee.broker.features.compaction.keys import CompactionKeys
 from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
@@ -68,6 +69,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 
 
 class BrokerSettings(
+    AccessKeys,
     CompactionKeys,
     DedupKeys,
     DelayKeys,

@@ -12,19 +12,18 @@ from aerobee.remoting.config.promises import Promise
 
 _ONE = ("0", "1", "")
 _COPY = "there is no replication yet, each message is on this broker's disk alone"
-_ACCESS = "there is no access control yet, whoever reaches a port may use it"
-_NO_ACCESS = (
-    "keep the ports in a trusted network (bindAddress, a firewall, tls.server.*) and set it to"
-)
+_ACL_1 = "the access control of RocketMQ before 5.3 is not served, nobody would be asked"
 _ROCKSDB = (
     "topics, groups, offsets and queues are kept in files, what RocksDB holds would be unseen"
 )
 
 PROMISES: Final = {
     # who may do what
-    "aclEnable": Promise(_ACCESS, f"{_NO_ACCESS} false"),
-    "authenticationEnabled": Promise(_ACCESS, f"{_NO_ACCESS} false"),
-    "authorizationEnabled": Promise(_ACCESS, f"{_NO_ACCESS} false"),
+    "aclEnable": Promise(_ACL_1, "set it to false, and authenticationEnabled=true"),
+    "migrateAuthFromV1Enabled": Promise(
+        "plain_acl.yml is not read, its users would be missing",
+        "make them with mqadmin createUser and createAcl, and set it to false",
+    ),
     "tls.config.file": Promise(
         "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)
     ),
@@ -133,12 +132,9 @@ HARMLESS: Final = {
         storePathDLedgerCommitLog storePathEpochFile syncBrokerMemberGroupPeriod
         syncBrokerMetadataPeriod syncControllerMetadataPeriod syncFromLastFile
         syncMasterFlushOffsetWhenStartup""",
-    "of access control, which nothing turns on": """
+    "of access control: users and policies are in memory, a change works at once": """
         aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath
-        authenticationMetadataProvider authenticationProvider authenticationStrategy
-        authenticationWhitelist authorizationMetadataProvider authorizationProvider
-        authorizationStrategy authorizationWhitelist clusterName configName
-        initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
+        clusterName configName
         statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
         statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum
         userCacheExpiredSecond userCacheMaxNum userCacheRefreshSecond""",

@@ -1,7 +1,7 @@
 """The rooms that a request processor, or a page of the HTTP side, may touch."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from aerobee.broker.settings.keys import BrokerSettings
     from aerobee.broker.tables.parts import Tables
     from aerobee.broker.writing.parts import Writing
+    from aerobee.remoting.message.record import Record
+    from aerobee.remoting.net.routes import Request
     from aerobee.storage.store import MessageStore
+
+
+class RecordAccess(Protocol):
+    """Who knows whether somebody may see a record."""
+
+    def check_seen(self, request: "Request[Any]", record: "Record") -> None:
+        """Return where whoever asks may look at its topic's messages; raises RequestError."""
+
+    def check_consumed(self, request: "Request[Any]", record: "Record") -> None:
+        """Return where whoever asks may consume its topic's messages; raises RequestError."""
 
 
 class Context(msgspec.Struct):
@@ -42,6 +54,7 @@ class Context(msgspec.Struct):
     pulls: "Pulling"
     health: "Health"
     rooms: "Sequence[Room]"
+    records: RecordAccess | None = None  # where requests name records, whose topics decide
     now_ms: Callable[[], int] = wall_clock_ms
 
     @property

@@ -34,7 +34,8 @@ def serves(ctx: Context, port: int) -> None:
         _address(settings.http_host, ctx.front.http_port),
         _address(settings.metrics_host, ctx.front.metrics_port),
     )
-    tell_openness(log, "broker", settings, port)
+    if not settings.authentication_enabled:
+        tell_openness(log, "broker", settings, port)
     if statistics.refusal is not None:
         log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
     for warning in what_waits(ctx):

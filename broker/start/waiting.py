@@ -66,6 +66,11 @@ def what_waits(ctx: Context) -> Iterator[str]:
                 f" ask for it, such as {wishing[0].topic_name}: what has gone stays so, and nothing"
                 " more goes before its log file"
             )
+    if not settings.controls_access and (settings.config_dir / "users.json").exists():
+        yield (
+            "access_control_off: authenticationEnabled is false, and config/users.json has users:"
+            " nobody is asked who he is, whatever was kept from whom"
+        )
     for warning in settings.retention_warnings(timers=settings.timer_wheel_enable):
         yield f"retention_is_short: {warning}"
 

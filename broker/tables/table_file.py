@@ -33,12 +33,14 @@ class TableFile:
 
     `encode` is called on the loop's thread and returns the text or, for a table that takes long,
     what makes it of a snapshot; the writing happens in a thread, one write at a time; changes that
-    come while a write is under way share the next one. Invariant: when `flush` returns, the file
+    come while a write is under way share the next one. What is `private` is for the owner of the
+    process alone. Invariant: when `flush` returns, the file
     holds every change marked before the call.
     """
 
-    def __init__(self, path: Path, encode: Callable[[], Text]) -> None:
+    def __init__(self, path: Path, encode: Callable[[], Text], *, private: bool = False) -> None:
         self.path = path
+        self._private = private
         self.error: OSError | None = None  # why the last attempt failed, None when it did not
         self._encode = encode
         self._marked = 0  # changes told so far
@@ -98,7 +100,7 @@ class TableFile:
     def _replace(self, text: Text) -> int:
         """Put a text in the place of the file; return its bytes."""
         data = text if isinstance(text, bytes) else text()
-        replace_file(self.path, data)
+        replace_file(self.path, data, private=self._private)
         return len(data)
 
     def _write(self, marked: int, write: Callable[[], object]) -> None:

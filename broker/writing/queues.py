@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
 from msgspec.structs import replace
@@ -80,6 +81,38 @@ def in_template(text: str) -> str:
     return msgspec.json.encode(text).decode()[1:-1].replace("%", "\\u0025")
 
 
+class QueueExcerpt:
+    """What of the short lists is one client's: topics that were checked for him, too.
+
+    Its lists are those of `TopicQueues`, and are forgotten with them. `access_key` is what his
+    requests must say that he is.
+    """
+
+    def __init__(self, queues: "TopicQueues", access_key: bytes) -> None:
+        self._queues = queues
+        self.access_key: bytes | None = access_key
+        self.fast: dict[str, list[TopicQueue | None]] = {}
+        self.once: dict[str, list[TopicQueue | None]] = {}
+        self.watched = queues.watched
+        queues.excerpts.add(self)
+
+    def admit(self, topic: str) -> None:
+        """Have what is listed of a topic, which this client may send to."""
+        for own, listed in ((self.fast, self._queues.fast), (self.once, self._queues.once)):
+            if (queues := listed.get(topic)) is not None:
+                own[topic] = queues
+
+    def drop_topic(self, topic: str) -> None:
+        """Forget one topic."""
+        self.fast.pop(topic, None)
+        self.once.pop(topic, None)
+
+    def forget_checks(self) -> None:
+        """Forget all, to be checked anew."""
+        self.fast.clear()
+        self.once.clear()
+
+
 class TopicQueues:
     """Every queue that was used since the start, and the short list of those for the fast path.
 
@@ -87,8 +120,10 @@ class TopicQueues:
     it; whatever could change a check's outcome calls `forget_checks`, and the next message is
     checked again. So the fast path tests nothing that has not changed. Queues of topics that store
     a retry once are on a list of their own (`once`), for those who ask the keys of `watched` first,
-    where the topic has that number.
+    where the topic has that number. `excerpts` are of clients of whom more is asked.
     """
+
+    access_key: bytes | None = None  # nobody is asked who he is
 
     def __init__(self, store: MessageStore, style: AckStyle) -> None:
         self._store = store
@@ -98,6 +133,7 @@ class TopicQueues:
         self.fast: dict[str, list[TopicQueue | None]] = {}
         self.once: dict[str, list[TopicQueue | None]] = {}
         self.watched: dict[str, tuple[SeenKeys, int]] = {}
+        self.excerpts: WeakSet[QueueExcerpt] = WeakSet()
 
     def get(self, topic: str, queue_id: int) -> TopicQueue:
         """Return the queue, which is made when it is new."""
@@ -133,6 +169,8 @@ class TopicQueues:
         """Empty the short list: a topic, a permission or a setting has changed."""
         self.fast.clear()
         self.once.clear()
+        for excerpt in self.excerpts:
+            excerpt.forget_checks()
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take settings that were changed at run time."""
@@ -147,6 +185,8 @@ class TopicQueues:
         """Forget a deleted topic; `release` answers those who wait on its queues."""
         self.fast.pop(topic, None)
         self.once.pop(topic, None)
+        for excerpt in self.excerpts:
+            excerpt.drop_topic(topic)
         for key in self._by_topic.of(topic):
             queue = self._queues[key]
             self._by_topic.remove(key)

@@ -29,6 +29,7 @@ class SendFields(msgspec.Struct, gc=False):
     properties: str = msgspec.field(name="i", default="")
     reconsume_times: int = msgspec.field(name="j", default=0)
     batch: bool = msgspec.field(name="m", default=False)
+    access_key: str = msgspec.field(name="AccessKey", default="")
 
 
 class Envelope(Protocol):

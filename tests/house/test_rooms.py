@@ -10,6 +10,7 @@ from support.runs.source_tree import imports, module, name, nodes, package_files
 CONTEXT: Final = "aerobee.broker.start.context"
 SEE_IT: Final = (
     "broker/processors/",
+    "broker/features/access/",
     "broker/features/http/",
     "broker/features/metrics/",
     "broker/features/replies/",

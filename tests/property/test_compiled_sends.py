@@ -82,12 +82,14 @@ numbers = st.sampled_from(
      "9" * 19, "9223372036854775807", "9223372036854775808", "9" * 40, None, 0, 1, False, True]
 )  # fmt: skip
 letters = st.sampled_from("abcdefghijklmnz")
+signatures = st.sampled_from(["A" * 28, "B/+" * 9 + "=", "C" * 27, 'D"' + "D" * 26, "é" * 28, ""])
 changes = st.lists(
     st.one_of(
         st.tuples(st.just("i"), properties),
         st.tuples(letters, numbers),
         st.tuples(st.sampled_from(["b", "a", "c", "n"]), st.sampled_from(["T", "U", "é", "t\\u"])),
         st.tuples(st.sampled_from(["zone", "é", "aa", "k\\"]), values),
+        st.tuples(st.sampled_from(["AccessKey", "Signature"]), signatures),
     ),
     max_size=3,
 )

@@ -1,5 +1,6 @@
 """A store that used a feature opens with it switched off, says what waits, and forgets nothing."""
 
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,13 +19,21 @@ from aerobee.broker.features.http import exposition, overview
 from aerobee.broker.features.listed import DOORS, FEATURES
 from aerobee.broker.features.timers.feature import Timers
 from aerobee.broker.features.transactions.feature import Transactions
+from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.message.batch import BatchedMessage, encode_batch
 from aerobee.remoting.message.record import iter_records
 from aerobee.storage.verify import verify
 
-ON: Final = {"enable_lmq": True, "enable_multi_dispatch": True, "enable_property_filter": True}
+ON: Final = {
+    "enable_lmq": True,
+    "enable_multi_dispatch": True,
+    "enable_property_filter": True,
+    "authentication_metadata_provider": (
+        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
+    ),
+}
 SEND: Final = {"a": "p", "c": "TBW102", "d": 1, "e": 0, "f": 0, "g": 1, "h": 0}
 TOPIC: Final = {
     "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,
@@ -155,6 +164,16 @@ async def not_expired(live: LiveBroker) -> None:
     assert await bodies(live, "short") == [b"short"]
 
 
+async def make_user(live: LiveBroker) -> None:
+    user = UserInfo(password="a secret")
+    assert (await live.ask(RequestCode.AUTH_CREATE_USER, {"username": "ann"}, user)).code == 0
+
+
+async def user_is_there(live: LiveBroker) -> None:
+    reply = await live.ask(RequestCode.AUTH_GET_USER, {"username": "ann"})
+    assert json.loads(bytes(reply.body))["userType"] == "Normal"
+
+
 async def nothing(live: LiveBroker) -> None:
     """Leave no trace in the store."""
 
@@ -188,6 +207,8 @@ CASES: Final = {
                             "topic_retention_rests: topicRetentionEnable is false, and 1 topics",
                             not_expired),
     "sql92": Case(nothing, {"enable_property_filter": False}, "", nothing),
+    "access": Case(make_user, {"authentication_metadata_provider": ""},
+                   "access_control_off: authenticationEnabled is false", user_is_there),
     "replies": Case(nothing, {"reply_pushes_max": 0}, "", nothing),
     "http": Case(nothing, {"http_port": -1}, "", nothing),
     "metrics": Case(nothing, {"metrics_exporter_type": "DISABLE"}, "", nothing),

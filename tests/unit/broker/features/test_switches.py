@@ -49,6 +49,7 @@ SWITCHES: Final = {
 }
 """What switches off each feature that a broker has unless it is told so."""
 WISHES: Final = {
+    "access": ["authenticationEnabled=true"],
     "sql92": ["enablePropertyFilter=true"],
     "light_queues": ["enableLmq=true", "enableMultiDispatch=true"],
 }

@@ -1,0 +1,1 @@
+"""Access control: who a request is from, and whether he may."""

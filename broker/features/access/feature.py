@@ -1,0 +1,136 @@
+"""Access control as a feature: whom a broker serves, and what each may do."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from aerobee.broker.features.access.connection import AskingConnection
+from aerobee.broker.features.access.excerpts import Excerpt
+from aerobee.broker.features.access.kept_book import KeptBook
+from aerobee.broker.features.access.needs import needs_of
+from aerobee.broker.features.access.requests import BookRequests
+from aerobee.broker.features.feature import Feature
+from aerobee.broker.front.traffic import Traffic
+from aerobee.broker.room import Sample, Work
+from aerobee.broker.settings.admin_networks import is_trusted
+from aerobee.broker.start.context import Context
+from aerobee.remoting.codes import RequestCode as Code
+from aerobee.remoting.message.properties import Property, parse_properties
+from aerobee.remoting.message.record import Record
+from aerobee.remoting.net.access.guard import Guard
+from aerobee.remoting.net.access.policies import Action, Need, topic
+from aerobee.remoting.net.access.signature import ACCESS_KEY
+from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.routes import Request
+from aerobee.remoting.words import SYSTEM_PREFIX, SYSTEM_TOPICS
+
+FAST: Final = frozenset(
+    {Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE}
+)
+"""What passes where the like of it has; not where a whitelist tells them apart."""
+
+
+class Access(Feature):
+    """Users, policies, and the guard before every request where one of both is asked for."""
+
+    def __init__(self, context: Context) -> None:
+        settings = context.settings
+        self._context = context
+        self._kept = KeptBook(settings.config_dir, settings)
+        self._rules = settings.access_rules
+        self.guard = Guard(self._kept.book, self._rules, needs_of(settings.broker_cluster_name))
+        one_of_them = FAST & (self._rules.open_codes | self._rules.free_codes)
+        self._each_is_asked = settings.each_is_asked or bool(one_of_them)
+        self._excerpts: WeakValueDictionary[tuple[str, str], Excerpt] = WeakValueDictionary()
+        self.stranger = self._excerpt("")
+        self._kept.book.on_change.append(self._forget)
+        context.changes.live.on_change(lambda settings: self._forget())
+        self.files = self._kept.files
+        self.answers = BookRequests(self._kept, self).routes
+        if self._rules.authenticates or self._rules.authorizes:
+            context.front.connect = self._connection
+            context.records = self
+
+    async def start(self) -> None:
+        """Have the users of the settings on the disk."""
+        await self._kept.flush()
+
+    def background(self) -> Iterable[Work]:
+        """Write what could not be written when it changed."""
+        return (Work("users and policies", self._kept.save),)
+
+    def close(self) -> OSError | None:
+        """Write what is not written yet."""
+        return self._kept.close()
+
+    @property
+    def metric_help(self) -> Mapping[str, str]:
+        """Tell who is refused, and how many there are."""
+        return {
+            "aerobee_access_refused_total": "Requests refused for want of a signature or a right",
+            "aerobee_access_users": "Users that may sign requests",
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many."""
+        yield Sample("aerobee_access_refused_total", self.guard.refused)
+        yield Sample("aerobee_access_users", len(self._kept.book.users))
+
+    def excerpt(self, name: str, host: str) -> Excerpt:
+        """Return what has passed of a user at an address; connections of both share it."""
+        found = self._excerpts.get((name, host))
+        if found is None:
+            found = self._excerpts[name, host] = self._excerpt(name)
+        return found
+
+    def check_seen(self, request: Request[Any], record: Record) -> None:
+        """Return where whoever asks may look at its topic's messages; raises RequestError."""
+        self._check_record(request, record, Action.GET)
+
+    def check_consumed(self, request: Request[Any], record: Record) -> None:
+        """Return where whoever asks may consume its topic's messages; raises RequestError."""
+        self._check_record(request, record, Action.SUB)
+
+    def _check_record(self, request: Request[Any], record: Record, action: Action) -> None:
+        """Ask by a record's own topic; what waits in one of the system's is of where it will go."""
+        command = request.command
+        if not self._rules.authorizes or command.code in self._rules.free_codes:
+            return
+        name = record.topic
+        if name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX):
+            name = parse_properties(record.properties).get(Property.REAL_TOPIC) or name
+        host = request.connection.remote_host[0]
+        self.guard.allow(command.ext.get(ACCESS_KEY, ""), host, (Need(topic(name), (action,)),))
+
+    def may_all(self, request: Request[Any]) -> bool:
+        """Whether a request is from a super user, or where none is asked, from an operator."""
+        if self._is_asked(request):
+            return self.guard.is_super(request.command.ext.get(ACCESS_KEY, ""))
+        return self._is_operator(request)
+
+    def may_change(self, request: Request[Any]) -> bool:
+        """Whether a request may change users: it was asked who it is from, or an operator's."""
+        return self._is_asked(request) or self._is_operator(request)
+
+    def _is_asked(self, request: Request[Any]) -> bool:
+        return self._rules.authenticates and request.command.code not in self._rules.open_codes
+
+    def _is_operator(self, request: Request[Any]) -> bool:
+        return is_trusted(request.connection, self._context.settings.admin_allowed_networks)
+
+    def _excerpt(self, name: str) -> Excerpt:
+        context = self._context
+        return Excerpt(name, context.writing, context.front, each_is_asked=self._each_is_asked)
+
+    def _connection(self, port: Traffic, budget: Budget) -> AskingConnection:
+        return AskingConnection(self, port, budget)
+
+    def _forget(self) -> None:
+        """Ask everything anew: users, policies or settings have changed."""
+        for excerpt in list(self._excerpts.values()):
+            excerpt.end()
+        self._excerpts.clear()
+        self.stranger = self._excerpt("")
+
+
+make = Access
