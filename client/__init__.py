@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from aerobee.client.transactions.listener import TransactionListener, TransactionState
     from aerobee.client.transactions.producer import TransactionProducer
     from aerobee.remoting.errors import AerobeeError, CallTimedOut, ConnectionLost, NotConnected
+    from aerobee.remoting.net.access.credentials import SessionCredentials
     from aerobee.remoting.net.addresses import BadAddress
     from aerobee.remoting.net.tls import TlsClientSettings
 
@@ -167,6 +168,7 @@ __all__ = [
     "SendQueueFull",
     "SendResult",
     "SendStatus",
+    "SessionCredentials",
     "StatisticSample",
     "Strategy",
     "TlsClientSettings",
@@ -270,6 +272,7 @@ _HOMES: Final = {
     "aerobee.client.transactions.listener": ("TransactionListener", "TransactionState"),
     "aerobee.client.transactions.producer": ("TransactionProducer",),
     "aerobee.remoting.errors": ("AerobeeError", "CallTimedOut", "ConnectionLost", "NotConnected"),
+    "aerobee.remoting.net.access.credentials": ("SessionCredentials",),
     "aerobee.remoting.net.addresses": ("BadAddress",),
     "aerobee.remoting.net.tls": ("TlsClientSettings",),
 }

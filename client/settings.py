@@ -13,6 +13,7 @@ from aerobee.client.errors import (
 )
 from aerobee.client.received import BODY_BYTES_MAX, UNPACKED_BYTES_MAX
 from aerobee.remoting.message.compression import CODECS, need_codec
+from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.remoting.net.tls import TlsClientSettings
 from aerobee.remoting.words import AUTO_CREATE_TOPIC
 
@@ -72,6 +73,7 @@ class ClientSettings:
     takeover_delay_ms: int = 100  # lets the member that loses a queue store its offset first
     frame_bytes_max: int = 64 * 1024 * 1024  # of a reply; 256 KiB pulls stay far below
     tls: TlsClientSettings | None = None  # None: plain TCP
+    credentials: SessionCredentials | None = None  # AclClientRPCHook; None: nothing is signed
     enable_trace: bool = False  # enableTrace: producers and consumers write RocketMQ's traces
     trace_topic: str = ""  # traceTopic; empty: RMQ_SYS_TRACE_TOPIC
     trace_batch_messages: int = 10  # traceMsgBatchNum: in one trace message, 20 at most

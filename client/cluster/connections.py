@@ -1,6 +1,7 @@
 """Requests of one client instance: one connection to each broker and nameserver."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from aerobee.client.cluster.channel import Channel
@@ -11,6 +12,7 @@ from aerobee.remoting.command import Command
 from aerobee.remoting.errors import NotConnected
 from aerobee.remoting.headers.typed import Header, encode_header
 from aerobee.remoting.net.addresses import BadAddress
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.client import ConnectionPool
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
@@ -40,7 +42,7 @@ class Connections:
             unsent_bytes_max=UNSENT_BYTES_MAX,
         )
         self._timeout_ms = settings.api_timeout_ms
-        self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=Channel)
+        self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=_kind(settings))
         self.on_connected: list[Callable[[str, Connection], None]] = self._pool.on_made
         self.on_not_connected: list[Callable[[str, BaseException], None]] = self._pool.on_not_made
 
@@ -110,3 +112,12 @@ class Connections:
     async def close(self) -> None:
         """Close every connection; what waits for a reply gets Unavailable."""
         await self._pool.close()
+
+
+def _kind(settings: ClientSettings) -> Callable[[Handler, NetLimits, Budget], Channel]:
+    """Return what connections are; what signs is not loaded where nothing is signed."""
+    if settings.credentials is None:
+        return Channel
+    from aerobee.client.cluster.signing import SigningChannel
+
+    return partial(SigningChannel, credentials=settings.credentials)

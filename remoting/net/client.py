@@ -63,7 +63,7 @@ class ConnectionPool:
         *,
         tls: TlsClientSettings | None = None,
         limits: NetLimits | None = None,
-        kind: type[Connection] = Connection,
+        kind: Callable[[Handler, NetLimits, Budget], Connection] = Connection,
     ) -> None:
         self.handler = handler
         self._kind = kind
