@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from aerobee.namesrv.context import NamesrvContext
@@ -13,7 +14,9 @@ from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.clocks import LateLooks, steady_clock_ms
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.connection import Connection
+from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.connection import Connection, Handler
+from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
 from aerobee.remoting.net.server_log import tell_openness, tell_start
@@ -70,9 +73,9 @@ class NameServer:
             self.settings, self.table, self.kv, self._clock_ms, self._clock_ms()
         )
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
-        limits = self.settings.net_limits
+        limits, connect = self.settings.net_limits, _connections(self.settings)
         self._server = await Server.start(
-            lambda budget: Connection(dispatch, limits, budget),
+            lambda budget: connect(dispatch, limits, budget),
             self.settings.bind_address,
             self.settings.listen_port,
             tls=self.settings.tls,
@@ -81,7 +84,8 @@ class NameServer:
         self._expiry.start()
         listens = format_address(self.settings.bind_address or "0.0.0.0", self.port)
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
-        tell_openness(log, "namesrv", self.settings, self.port)
+        if not self.settings.authentication_enabled:
+            tell_openness(log, "namesrv", self.settings, self.port)
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the nameserver goes on."""
@@ -98,3 +102,13 @@ class NameServer:
         await self._server.close()
         self._stopped = True
         log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)
+
+
+def _connections(settings: NamesrvSettings) -> Callable[[Handler, NetLimits, Budget], Connection]:
+    """Return what serves a socket; what asks who it is is not loaded where nobody is asked."""
+    if not (settings.authentication_enabled or settings.authorization_enabled):
+        return Connection
+    from aerobee.namesrv.access import guard_of
+    from aerobee.remoting.net.access.connection import GuardedConnection
+
+    return partial(GuardedConnection, guard=guard_of(settings))

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field
 
 from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.config.settings import GivenPath, below_home
+from aerobee.remoting.net.access.keys import AccessKeys
 from aerobee.remoting.net.admin_networks import check_networks
 from aerobee.remoting.net.settings import NetSettings
 
@@ -31,7 +32,7 @@ CHANGEABLE: Final = frozenset(
 """What code 318 may change: switches that every request looks at, and none that names a place."""
 
 
-class NamesrvSettings(NetSettings):
+class NamesrvSettings(AccessKeys, NetSettings):
     """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
 
     promises = _PROMISES
@@ -58,3 +59,4 @@ class NamesrvSettings(NetSettings):
     )
     # ours: "10.0.0.0/8;fd00::/8", beside this machine, see remoting/net/admin_networks.py
     admin_allowed_networks: Annotated[str, AfterValidator(check_networks)] = ""
+    routes_authentication_enabled: bool = False  # ours: routes (105, 106) are asked for, too
