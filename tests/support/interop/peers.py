@@ -256,8 +256,15 @@ def _node() -> list[str]:
     return [toolchain.tool("node"), str(toolchain.node_program())]
 
 
+def mqadmin(home: Path) -> Peer:
+    """Return mqadmin as it runs with a home of its own, where `conf/tools.yml` says who it is."""
+    options = (*_SMALL, f"-Drocketmq.home.dir={home}")
+    return Peer("mqadmin-5.5.0", "java", _java("client-5.5.0", "MqAdmin", options))
+
+
 JAVA_5: Final = Peer("java-5.5.0", "java", _java("client-5.5.0"), batches=True)
 ADMIN: Final = Peer("java-5.5.0-admin", "java", _java("client-5.5.0", "Admin"))
+SIGNED: Final = Peer("java-5.5.0-signed", "java", _java("client-5.5.0", "Signed"))
 RESET: Final = Peer("java-5.5.0-reset", "java", _java("client-5.5.0", "Reset"))
 FIND: Final = Peer("java-5.5.0-find", "java", _java("client-5.5.0", "Find"))
 KINDS: Final = Peer("java-5.5.0-kinds", "java", _java("client-5.5.0", "Kinds"))

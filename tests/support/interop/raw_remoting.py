@@ -115,7 +115,7 @@ def serves_broker(namesrv: str, broker: str, tls: ssl.SSLContext | None = None) 
         if cluster.code != 0 or broker.encode() not in cluster.body:
             return False
         with RawClient(broker, 2.0, tls) as client:
-            return client.call(28).code == 0
+            return client.call(28).code in (0, 16)  # which refuses strangers, and serves
     except (OSError, ValueError):
         return False
 
