@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -183,3 +184,17 @@ def test_a_file_stays_whose_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "fchown", refuse)
     replace_file(file, b"3")
     assert file.read_bytes() == b"3"
+
+
+def test_a_private_file_is_closed_to_others_whatever_it_was(tmp_path: Path) -> None:
+    """Made, replaced, or put there by an operator who left it open; its backup, too."""
+    file = tmp_path / "users.json"
+    file.write_bytes(b"open")
+    file.chmod(0o644)
+    for data in (b"one", b"two"):
+        replace_file(file, data, private=True)
+        for each in (file, tmp_path / "users.json.bak"):
+            assert stat.S_IMODE(each.stat().st_mode) == 0o600, each
+    replace_file(tmp_path / "new.json", b"x", private=True)
+    assert stat.S_IMODE((tmp_path / "new.json").stat().st_mode) == 0o600
+    assert file.read_bytes() == b"two"

@@ -6,6 +6,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 /** mqadmin, a command for each line of the input; a line `--- STATUS` ends the output of each. */
 public class MqAdmin {
     public static void main(String[] args) throws Exception {
+        System.setErr(System.out); // where it prints what was refused
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String status = "done";

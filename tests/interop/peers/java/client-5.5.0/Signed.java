@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.TransactionListener;
@@ -58,8 +59,9 @@ public class Signed {
             }
             tell("sent", count);
             return true;
-        } catch (MQBrokerException error) {
-            tell("refused", error.getResponseCode() + " " + error.getErrorMessage());
+        } catch (MQClientException error) { // after all tries
+            MQBrokerException cause = (MQBrokerException) error.getCause();
+            tell("refused", cause.getResponseCode() + " " + cause.getErrorMessage());
             return false;
         } finally {
             producer.shutdown();
