@@ -12,7 +12,6 @@ from aerobee.broker.features.access.requests import BookRequests
 from aerobee.broker.features.feature import Feature
 from aerobee.broker.front.traffic import Traffic
 from aerobee.broker.room import Sample, Work
-from aerobee.broker.settings.admin_networks import is_trusted
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.message.properties import Property, parse_properties
@@ -20,6 +19,7 @@ from aerobee.remoting.message.record import Record
 from aerobee.remoting.net.access.guard import Guard
 from aerobee.remoting.net.access.policies import Action, Need, topic
 from aerobee.remoting.net.access.signature import ACCESS_KEY
+from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.routes import Request
 from aerobee.remoting.words import SYSTEM_PREFIX, SYSTEM_TOPICS

@@ -9,11 +9,13 @@ from itertools import chain
 from typing import Final
 
 from aerobee.remoting.bodies import (
+    CreateTopicListBody,
     HeartbeatData,
     LockBatchBody,
     QueryAssignmentBody,
     RequestModeBody,
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
     decode_body,
 )
 from aerobee.remoting.codes import RequestCode as Code
@@ -109,6 +111,24 @@ def group_config(command: Command, name: str) -> Iterator[Need]:
     yield Need(group(decode_body(SubscriptionGroupConfig, command.body).group_name), (UPDATE,))
 
 
+def topic_configs(command: Command, name: str) -> Iterator[Need]:
+    """Need to make each topic that the body has; of an empty list, to look at the cluster."""
+    configs = decode_body(CreateTopicListBody, command.body).topic_config_list
+    for each in {config.topic_name for config in configs}:
+        yield Need(topic(each), (CREATE,))
+    if not configs:
+        yield Need(Resource(ResourceKind.CLUSTER, name), (GET,))
+
+
+def group_configs(command: Command, name: str) -> Iterator[Need]:
+    """Need to change each group that the body configures; else as `topic_configs`."""
+    configs = decode_body(SubscriptionGroupList, command.body).group_config_list
+    for each in {config.group_name for config in configs}:
+        yield Need(group(each), (UPDATE,))
+    if not configs:
+        yield Need(Resource(ResourceKind.CLUSTER, name), (GET,))
+
+
 def leaving(command: Command, name: str) -> Iterator[Need]:
     """Need to consume as the group that is left; a producer needs nothing."""
     if consumer_group := command.ext.get("consumerGroup"):
@@ -159,6 +179,9 @@ NEEDS: Final[dict[int, Needs]] = {
     Code.GET_TOPIC_STATS_INFO: of_topic("topic", GET),
     Code.GET_TOPIC_CONFIG: of_topic("topic", GET),
     Code.QUERY_TOPIC_CONSUME_BY_WHO: of_topic("topic", GET),
+    Code.QUERY_CONSUME_QUEUE: of_topic("topic", GET),
+    Code.GET_PARENT_TOPIC_INFO: of_topic("topic", GET),
+    Code.GET_LITE_TOPIC_INFO: of_topic("parentTopic", GET),
     # looking at groups
     Code.GET_CONSUMER_CONNECTION_LIST: of_group("consumerGroup", GET),
     Code.GET_CONSUMER_RUNNING_INFO: of_group("consumerGroup", GET),
@@ -169,8 +192,13 @@ NEEDS: Final[dict[int, Needs]] = {
     Code.QUERY_CONSUME_TIME_SPAN: GROUP_OF_TOPIC,
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: GROUP_OF_TOPIC,
     Code.QUERY_CORRECTION_OFFSET: both(of_topic("topic", GET), of_group("compareGroup", GET)),
+    Code.GET_LITE_CLIENT_INFO: both(of_topic("parentTopic", GET), of_group("group", GET)),
+    Code.GET_LITE_GROUP_INFO: of_group("group", GET),
     # changing
     Code.UPDATE_AND_CREATE_TOPIC: of_topic("topic", CREATE),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: topic_configs,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group_configs,
+    Code.TRIGGER_LITE_DISPATCH: of_group("group", UPDATE),
     Code.DELETE_TOPIC_IN_BROKER: of_topic("topic", DELETE),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group_config,
     Code.DELETE_SUBSCRIPTIONGROUP: of_group("groupName", DELETE),
@@ -192,6 +220,20 @@ NEEDS: Final[dict[int, Needs]] = {
     Code.GET_BROKER_CONFIG: cluster(GET),
     Code.GET_PRODUCER_CONNECTION_LIST: cluster(GET),
     Code.GET_ALL_PRODUCER_INFO: cluster(GET),
+    Code.VIEW_BROKER_STATS_DATA: cluster(GET),
+    Code.GET_BROKER_CONSUME_STATS: cluster(GET),
+    Code.GET_BROKER_HA_STATUS: cluster(GET),
+    Code.GET_BROKER_EPOCH_CACHE: cluster(GET),
+    Code.GET_BROKER_LITE_INFO: cluster(GET),
+    Code.GET_COLD_DATA_FLOW_CTR_INFO: cluster(GET),
+    Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: cluster(GET),
+    Code.EXPORT_ROCKSDB_CONFIG_TO_JSON: cluster(UPDATE),
+    Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: cluster(UPDATE),
+    Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: cluster(UPDATE),
+    Code.SET_COMMITLOG_READ_MODE: cluster(UPDATE),
+    Code.SWITCH_TIMER_ENGINE: cluster(UPDATE),
+    Code.RESET_MASTER_FLUSH_OFFSET: cluster(UPDATE),
+    Code.POP_ROLLBACK: cluster(UPDATE),
     Code.UPDATE_BROKER_CONFIG: cluster(UPDATE),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: cluster(UPDATE),
     Code.CLEAN_UNUSED_TOPIC: cluster(UPDATE),

@@ -11,6 +11,7 @@ from aerobee.broker.features.access.needs import NEEDS, needs_of
 from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
 from aerobee.remoting.bodies import (
     ConsumerData,
+    CreateTopicListBody,
     HeartbeatData,
     LockBatchBody,
     QueryAssignmentBody,
@@ -18,6 +19,8 @@ from aerobee.remoting.bodies import (
     RequestModeBody,
     SubscriptionData,
     SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicConfig,
     encode_body,
 )
 from aerobee.remoting.codes import RequestCode as Code
@@ -48,6 +51,12 @@ BODIES: Final = {
     Code.QUERY_ASSIGNMENT: QueryAssignmentBody(topic="t", consumer_group="g", client_id="c"),
     Code.SET_MESSAGE_REQUEST_MODE: RequestModeBody(topic="t", consumer_group="g"),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: SubscriptionGroupConfig(group_name="g"),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: SubscriptionGroupList(
+        group_config_list=[SubscriptionGroupConfig(group_name="g")]
+    ),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: CreateTopicListBody(
+        topic_config_list=[TopicConfig(topic_name="t")]
+    ),
 }
 
 
