@@ -71,6 +71,9 @@ _MASKS: Final = (
     (re.compile(r"\b[0-9A-F]{32,}\b"), "<id>"),
     (re.compile(r"/?\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?"), "<address>"),
     (re.compile(r"\b\d+\.\d+(?:E-?\d+)?\b"), "<fraction>"),
+    # of clusterList: calls that wait, for how long, and how far timers are behind
+    (re.compile(r"\(\d+,\s*\d+ms(?:\s*\|\s*\d+,\s*\d+ms)?\)"), "(<load>)"),
+    (re.compile(r"\b\d+-\d+\s*\((?=[\d<])"), "<behind>("),
     (re.compile(r"\brt=\d+ms"), "rt=<ms>"),
     (re.compile(r"\btrue\s+\d+\s*$"), "true <ms>"),  # of checkMsgSendRT
     (re.compile(r"BROKER: <broker-.>"), "BROKER: <broker>"),  # the tool asks any of them
