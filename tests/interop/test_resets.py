@@ -95,7 +95,7 @@ def reset(meeting: Meeting, topic: str, group: str, timestamp_ms: int, tmp_path:
     words = [meeting.cluster.namesrv, topic, group, str(timestamp_ms)]
     child = RESET.start(words, tmp_path / "log")
     try:
-        output, _ = child.communicate(timeout=60)
+        output, _ = child.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         child.kill()
         output, _ = child.communicate()

@@ -1,6 +1,7 @@
 """Metrics beside those of the real RocketMQ 5.5.0: name by name, label by label."""
 
 import asyncio
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -80,8 +81,33 @@ async def used(cluster: Cluster, address: str) -> dict[str, Family]:
                 await producer.send(Message(TOPIC, b"message %d" % number))
             await producer.send(Message("later", b"x", delay_level=1))
             await until(lambda: len(got) == COUNT, timeout_s=60, what="all to be consumed")
-            await asyncio.sleep(6)  # both tell committed offsets of the last five seconds at least
-            return await asyncio.to_thread(scrape, address)
+            return await asyncio.to_thread(scrape_whole, address)
+
+
+def scrape_whole(address: str) -> dict[str, Family]:
+    """Scrape until all that was done is told."""
+    deadline = time.monotonic() + 60
+    while not told(found := scrape(address)):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    return found
+
+
+def told(found: Mapping[str, Family]) -> bool:
+    """Whether all that was done is told: offsets are committed, and clients beat, now and then."""
+    consumed = [
+        of(found[f"rocketmq_consumer_{name}"], consumer_group=GROUP, topic=TOPIC)
+        for name in ("lag_messages", "inflight_messages")
+        if f"rocketmq_consumer_{name}" in found
+    ]
+    connected = [found.get(f"rocketmq_{kind}_connections") for kind in ("producer", "consumer")]
+    waits = of(found["rocketmq_messages_in_total"], topic="SCHEDULE_TOPIC_XXXX")
+    return (
+        len(consumed) == 2
+        and all(each and set(each.values()) == {0.0} for each in consumed)
+        and all(each is not None and each.series for each in connected)
+        and bool(waits)
+    )
 
 
 def scrape(address: str) -> dict[str, Family]:

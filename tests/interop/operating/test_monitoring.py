@@ -135,7 +135,7 @@ async def test_every_expression_has_an_answer(tmp_path: Path) -> None:
                     transactions.endings.counts["t", outcome] += 1
 
             asked = [(title, text) for path in DASHBOARDS for title, text, _ in panels(path)]
-            deadline = asyncio.get_running_loop().time() + 40
+            deadline = asyncio.get_running_loop().time() + 120
             missing = asked
             while missing and asyncio.get_running_loop().time() < deadline:
                 await used()

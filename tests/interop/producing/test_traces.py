@@ -99,7 +99,7 @@ async def read_whole(
     cluster: Cluster, message_id: str, whole: Callable[[MessageTraces], object]
 ) -> MessageTraces:
     """Read until all is there: RocketMQ answers a send a moment before it tells readers."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         found = await read_traces(cluster.namesrv, message_id)
         if whole(found) or time.monotonic() > deadline:

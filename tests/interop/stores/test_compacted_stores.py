@@ -164,7 +164,7 @@ async def test_every_client_reads_through_gaps(tmp_path: Path) -> None:
         ours = PushConsumer("latest-ours", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
         ours.subscribe(TOPIC, handle)
         async with ours:
-            await until(lambda: len(got) == len(left), 30)
+            await until(lambda: len(got) == len(left), 60)
         assert sorted(got) == sorted(left)
         for consumer in consumers:
             received = await asyncio.to_thread(consumer.wait_for, len(left))

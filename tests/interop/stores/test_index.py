@@ -50,7 +50,7 @@ def bodies(answer: Answer) -> list[int]:
     return sorted(int(record.body) for record in decode_records(answer.body))
 
 
-def found_within(client: RawClient, key: str, count: int, seconds: float = 20) -> list[int]:
+def found_within(client: RawClient, key: str, count: int, seconds: float = 60) -> list[int]:
     """Ask until so many are found; RocketMQ indexes a moment later."""
     deadline = time.monotonic() + seconds
     while len(numbers := bodies(find(client, key))) < count and time.monotonic() < deadline:

@@ -30,7 +30,7 @@ def fill(client: RawClient, begin: int) -> None:
 
 def check(client: RawClient, count: int) -> None:
     """Every message is in its queues, in order, and says at which offset."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while offset_of(client, 30, A, 0) < count:  # RocketMQ dispatches a moment later
         assert time.monotonic() < deadline, f"{offset_of(client, 30, A, 0)} of {count}"
         time.sleep(0.05)
@@ -95,14 +95,15 @@ def test_light_queues_change_hands(generations: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [*KINDS])
 def test_what_waits_gets_its_entries_when_it_is_due(kind: str, tmp_path: Path) -> None:
     """A delay level, and a timer: not before, and behind what came meanwhile."""
-    with KINDS[kind](tmp_path, settings=SETTINGS) as cluster:
+    with KINDS[kind](tmp_path, settings=SETTINGS | {"messageDelayLevel": "3s"}) as cluster:
         create_topic(cluster.broker, "parent", 1)
         wait_for_route(cluster.namesrv, "parent")
         with RawClient(cluster.broker) as client:
-            for number, more in enumerate(({"DELAY": "1"}, {"TIMER_DELAY_MS": "2000"}, {})):
+            # RocketMQ's timers may be a second early, its levels a fifth of one late
+            for number, more in enumerate(({"DELAY": "1"}, {"TIMER_DELAY_MS": "7000"}, {})):
                 properties = {"UNIQ_KEY": f"{number:032X}", "INNER_MULTI_DISPATCH": A, **more}
                 assert send(client, "parent", 0, b"%d" % number, properties).code == 0
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while offset_of(client, 30, A, 0) < 3:
                 assert time.monotonic() < deadline, offset_of(client, 30, A, 0)
                 time.sleep(0.05)

@@ -64,7 +64,7 @@ def test_rocketmq_recovers_our_killed_store_by_its_checkpoint(tmp_path: Path) ->
     with Aerobee(tmp_path / "aerobee", store=store, settings=settings) as cluster:
         ledger.create(cluster)
         ledger.write(cluster, MESSAGES)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not queues_are_noted(store):
             assert time.monotonic() < deadline, "no checkpoint is written"
             time.sleep(0.1)
@@ -92,7 +92,7 @@ def test_rocketmq_dispatches_what_a_killed_broker_had_in_memory(
     lazy = {**settings, "flushIntervalConsumeQueue": "600000"}
     with Aerobee(tmp_path / "second", store=store, settings=lazy) as cluster:
         ledger.write(cluster, 1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while entries_in_files(store) <= MESSAGES:
             assert time.monotonic() < deadline, "there is no first round"
             time.sleep(0.1)
@@ -168,6 +168,6 @@ def commit_all(cluster: Cluster, ledger: Ledger) -> None:
             fields = {"consumerGroup": GROUP, "topic": topic, "queueId": str(queue)}
             committed = str(len(bodies))
             assert client.call(15, fields | {"commitOffset": committed}).code == 0
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while client.call(14, fields).ext.get("offset") != committed:
                 assert time.monotonic() < deadline, "the committed offset is not answered"

@@ -16,7 +16,7 @@ from support.interop.raw_messages import create_topic, read_queue, send, wait_fo
 from support.interop.raw_remoting import RawClient
 from support.interop.rocketmq_server import RocketMQ
 
-pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeout(600)]
 
 KINDS: dict[str, type[Cluster]] = {"rocketmq": RocketMQ, "aerobee": Aerobee}
 TOPIC = "timed-store"
@@ -55,7 +55,7 @@ def wait_noted(store: Path, due_ms: int) -> None:
 
     So it does behind a kill of its own.
     """
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while int.from_bytes((store / "config/timercheck").read_bytes()[:8], "big") < due_ms:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -97,9 +97,11 @@ def test_the_next_broker_delivers_what_is_left(
             if number == 0:
                 create_topic(cluster.broker, TOPIC, 1)
                 wait_for_route(cluster.namesrv, TOPIC)
-            now_ms = int(time.time() * 1000)
-            timed_now = timed(client, f"soon {number}", now_ms + 2000, 300)
-            waiting |= timed(client, f"later {number}", now_ms + 30_000, 1000).keys()
+            later_ms = (
+                int(time.time() * 1000) + 30_000
+            )  # the first ones, of a cold broker, may take
+            waiting |= timed(client, f"later {number}", later_ms, 1000).keys()
+            timed_now = timed(client, f"soon {number}", int(time.time() * 1000) + 2000, 300)
             due |= timed_now.keys()
             if number == last:
                 wait_for(client, due | waiting, 120)
@@ -129,7 +131,7 @@ def test_what_rocketmq_put_aside_once_more_comes_once(tmp_path: Path) -> None:
         create_topic(cluster.broker, TOPIC, 1)
         wait_for_route(cluster.namesrv, TOPIC)
         waiting = timed(client, "long", int(time.time() * 1000) + 40_000).keys()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while timers_queued(client) < 2 * COUNT:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -161,14 +163,22 @@ def test_what_was_taken_back_stays_away_after_an_exchange(
     before: str, after: str, tmp_path: Path
 ) -> None:
     """Recalled by the broker that took it, or by the next, which knows the handle of the first."""
+    for delay_s in (45, 150):  # of which a busy machine's brokers may take more to change places
+        if exchanged(before, after, tmp_path / str(delay_s), delay_s):
+            return
+    raise AssertionError("the machine is too slow for this test")
+
+
+def exchanged(before: str, after: str, folder: Path, delay_s: int) -> bool:
+    """Take messages back before they are due, at each of two brokers; False if it was too late."""
     kind, end = before.split()
     settings = {"recallMessageEnable": "true", "timerWheelEnable": "true"}
-    store = tmp_path / "store"
-    cluster = KINDS[kind](tmp_path / "before", store=store, settings=settings)
+    store = folder / "store"
+    cluster = KINDS[kind](folder / "before", store=store, settings=settings)
     with cluster, RawClient(cluster.broker) as client:
         create_topic(cluster.broker, TOPIC, 1)
         wait_for_route(cluster.namesrv, TOPIC)
-        first_ms = int(time.time() * 1000) + 70_000
+        first_ms = int(time.time() * 1000) + delay_s * 1000
         handles = recallable(client, first_ms)
         for body in (b"first 1", b"first 6"):
             recall(client, handles[body])
@@ -181,18 +191,20 @@ def test_what_was_taken_back_stays_away_after_an_exchange(
             cluster.kill_broker()
         else:
             cluster.stop_broker()
-    other = KINDS[after](tmp_path / "after", store=store, settings=settings)
+    other = KINDS[after](folder / "after", store=store, settings=settings)
     with other, RawClient(other.broker) as client:
-        assert time.time() * 1000 < first_ms - 2000, "the machine is too slow for this test"
+        if time.time() * 1000 > first_ms - 2000:
+            return False
         for body in (b"first 3", b"first 8"):
             recall(client, handles[body])
         taken = {b"first 1", b"first 3", b"first 6", b"first 8"}
-        wait_for(client, handles.keys() - taken, 120)
+        wait_for(client, handles.keys() - taken, delay_s + 120)
         last_ms = first_ms + 700 * len(handles) + 3000
         while time.time() * 1000 < last_ms:
             time.sleep(0.2)
         found = Counter(message.body for message in read_queue(client, TOPIC, 0))
         assert found == Counter(handles.keys() - taken)
+        return True
 
 
 def recallable(client: RawClient, first_ms: int) -> dict[bytes, str]:

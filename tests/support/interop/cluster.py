@@ -22,7 +22,7 @@ class Cluster(ABC):
     """
 
     name: ClassVar[str]
-    start_seconds_max = 60.0
+    start_seconds_max = 120.0  # of a JVM on a busy machine
 
     def __init__(
         self,

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from support.interop.cluster import Cluster
-from support.interop.raw_messages import create_topic, offset_of, read_queue, send, wait_for_route
+from support.interop.raw_messages import (
+    create_topic,
+    offset_of,
+    read_queue,
+    send,
+    wait_for_end,
+    wait_for_route,
+)
 from support.interop.raw_remoting import RawClient
 
 COMPRESSED: Final = 1
@@ -60,10 +67,15 @@ class Ledger:
         queue_messages.append((body, tags, keys))
 
     def check(self, cluster: Cluster) -> None:
-        """Read every queue from its first to its last message and compare all of it."""
+        """Read every queue from its first to its last message and compare all of it.
+
+        Of ours all is there with the answer, RocketMQ tells readers a moment later.
+        """
         with RawClient(cluster.broker) as client:
             for topic, queues in self.topics.items():
                 for queue in range(queues):
+                    if cluster.name == "rocketmq":
+                        wait_for_end(client, topic, queue, len(self.written[topic, queue]))
                     self._check_queue(client, topic, queue)
 
     def _check_queue(self, client: RawClient, topic: str, queue: int) -> None:

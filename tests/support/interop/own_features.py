@@ -32,7 +32,7 @@ from support.waiting import until
 
 SECONDS_MAX: Final = 60  # that anything may take on a busy machine
 SETTINGS: Final = {
-    "transactionTimeOut": "500",
+    "transactionTimeOut": "2000",  # longer than a cold broker takes for a transaction
     "transactionCheckInterval": "2000",
     "transactionOpBatchInterval": "200",  # or RocketMQ asks again, and commits again, before it
     "recallMessageEnable": "true",

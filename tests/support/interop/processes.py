@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-STOP_SECONDS_MAX: Final = 40
+STOP_SECONDS_MAX: Final = 90  # of a JVM on a busy machine
 BELOW_MAX: Final = 8  # ports beneath one that belong to it
 _given: Final[set[int]] = set()  # ports: of two servers one may not listen yet
 

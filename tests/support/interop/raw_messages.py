@@ -113,7 +113,7 @@ def offset_of(client: RawClient, code: int, topic: str, queue_id: int) -> int:
 
 
 def wait_for_end(
-    client: RawClient, topic: str, queue_id: int, end: int, seconds: float = 30
+    client: RawClient, topic: str, queue_id: int, end: int, seconds: float = 60
 ) -> None:
     """Return once a queue ends there: RocketMQ answers a send a moment before it tells readers."""
     deadline = time.monotonic() + seconds
