@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Keep what is here for the whole run out of every later search for garbage."""
+    if "aerobee.storage.disk.aio" in sys.modules:
+        from support.disks.kept_contexts import hand_on_contexts
+
+        hand_on_contexts()
     gc.collect()
     gc.freeze()
 
