@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 async def until(
-    condition: Callable[[], object], timeout_s: float = 10.0, what: str = "the condition"
+    condition: Callable[[], object], timeout_s: float = 30.0, what: str = "the condition"
 ) -> None:
     """Return as soon as `condition()` is true; fail after `timeout_s`."""
     deadline_s = time.monotonic() + timeout_s

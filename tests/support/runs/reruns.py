@@ -26,6 +26,7 @@ FOLDERS: Final = (
 FILES: Final = (  # of other folders, those that start processes or wait for clocks
     "unit/benchmarks/test_loadgen.py",
     "unit/broker/cluster/test_with_nameservers.py",
+    "unit/broker/front/test_overload.py",
     "unit/client/instance/test_stopping.py",
     "unit/client/poll/test_serving.py",
     "unit/client/push/test_consumer_crash.py",
@@ -46,6 +47,11 @@ FILES: Final = (  # of other folders, those that start processes or wait for clo
     "unit/spark/sessions/test_python_daemon.py",
     "unit/spark/sinks/test_task.py",
     "unit/spark/streams/test_stream_kills.py",
+    "unit/storage/log/test_allocated_space.py",
+    "unit/storage/log/test_allocator.py",
+    "unit/storage/log/test_log_cache.py",
+    "unit/storage/log/test_space_left.py",
+    "unit/storage/log/test_space_weather.py",
     "unit/storage/test_disk.py",
     "unit/storage/test_many_files.py",
 )

@@ -50,7 +50,7 @@ ballast = root / "ballast"
 ballast.write_bytes(bytes(2 << 20))  # queues take 0.6 MiB of it, the log asks for 1 MiB
 store = opened(small(root / "store", segment_bytes=size, queue_file_entries=300_000,
                      window_bytes=1 << 20, first_window_bytes=1 << 18, helper_process=helper))
-sent, refused, deadline = 0, 0, time.monotonic() + 30
+sent, refused, deadline = 0, 0, time.monotonic() + 60
 while refused < 50:
     assert time.monotonic() < deadline, "the disk did not fill up"
     try:

@@ -41,7 +41,7 @@ def log_file(store: MessageStore, number: int) -> Path:
 
 def send_until(store: MessageStore, done: Callable[[], bool]) -> int:
     """Send 100 KB after 100 KB until something has happened; return how many."""
-    count, deadline = 0, time.monotonic() + 20
+    count, deadline = 0, time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
         try:

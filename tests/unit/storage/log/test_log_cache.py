@@ -135,7 +135,7 @@ def test_messages_are_read_from_the_disk_afterwards(tmp_path: Path) -> None:
     )  # fmt: skip
     store = opened(settings)
     store.log_cache.tick()
-    sent, deadline, dropped = 0, time.monotonic() + 20, 0
+    sent, deadline, dropped = 0, time.monotonic() + 60, 0
     drop_cache = store.allocator.drop_cache
 
     def counted(segment: Segment, at: int, until: int) -> bool:

@@ -47,7 +47,7 @@ def fill(store: MessageStore) -> int:
 
 def send_one(store: MessageStore) -> None:
     """Send as soon as there is room."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         assert time.monotonic() < deadline
         try:
@@ -105,7 +105,7 @@ def test_a_helper_that_is_killed(
         time.sleep(0.3)
     if when != "half-way":
         os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while store.allocator.helper_pid == pid:
         assert time.monotonic() < deadline
         store.tick()
@@ -144,7 +144,7 @@ def test_the_last_word_of_a_helper_is_that_it_could_not(
     pid = store.allocator.helper_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while store.allocator.helper_pid == pid:
         assert time.monotonic() < deadline
         store.tick()
@@ -197,7 +197,7 @@ def test_a_helper_does_nothing_for_a_broker_that_was_killed(tmp_path: Path, how:
     )  # fmt: skip
     pid = int(os.read(told, 20))
     os.kill(pid, signal.SIGCONT)
-    state, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + 10
+    state, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + 60
     while state.exists() and " Z " not in state.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -297,7 +297,7 @@ def test_a_prepared_file_that_was_not_used(tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "store")
     store = opened(settings)
     store.allocator.limit_window(1 << 40)
-    sent, deadline = 0, time.monotonic() + 20
+    sent, deadline = 0, time.monotonic() + 60
     while len(store.segments.items) < 2 or store.segments.items[1].ready < 20 * MIB:
         assert time.monotonic() < deadline
         send_one(store)

@@ -34,7 +34,7 @@ class ColdPages:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fetched: list[int] = []
         self.failing = False
-        self.sound: set[int] = set()  # what can be read though all else fails
+        self.sound: set[int] = set()  # what an END can have read though all else fails
         self.loop_reads: list[int] = []
         store, lookups = broker.store, broker.context.cold.lookups
         self._fetch: Callable[[Iterable[int]], Any] = lookups.warm_records
@@ -58,9 +58,15 @@ class ColdPages:
         """Take a moment, as a disk does."""
         wanted = [*positions]
         await asyncio.sleep(0.01)
-        if self.failing and not self.sound.issuperset(wanted):
+        if self.failing and (is_check() or not self.sound.issuperset(wanted)):
             raise OSError("no such sector")
         self.fetched += wanted
+
+
+def is_check() -> bool:
+    """Whether who reads does so to ask about what it reads."""
+    task = asyncio.current_task()
+    return task is not None and task.get_name() == "cold half messages"
 
 
 @pytest.mark.parametrize("oneway", [False, True])
