@@ -256,8 +256,10 @@ class ServerSettings(BaseModel):
             )
         }
         values = {key: getattr(self, name) for name, key in self.keys().items()}
-        shown = without_secrets(dict(self.items()))
-        return {key: shown[key] for key, value in values.items() if value != defaults[key]}
+        texts = dict(self.items())
+        return without_secrets(
+            {key: texts[key] for key, value in values.items() if value != defaults[key]}
+        )
 
     @classmethod
     def _unkept(cls, key: str, value: _Given) -> str | None:
@@ -351,7 +353,8 @@ def plain_key(key: str) -> str:
 
 def is_secret(key: str) -> bool:
     """Whether the value of a key is nobody's business."""
-    return any(word in plain_key(key) for word in SECRETS)
+    plain = plain_key(key)
+    return any(word in plain for word in SECRETS)
 
 
 def without_secrets(values: Mapping[str, str]) -> dict[str, str]:

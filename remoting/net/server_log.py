@@ -5,6 +5,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, TextIO
@@ -135,6 +136,7 @@ class Logs:
         self._handler.close()
 
 
+@cache
 def package_version() -> str:
     """Return the version of what runs, "unknown" where it was not installed."""
     try:
