@@ -48,7 +48,7 @@ def run(peer: Peer, words: list[str], lines: str, log_file: Path) -> str:
     """Run a program to its end and return what it printed."""
     child = peer.start(words, log_file)
     try:
-        output, _ = child.communicate(lines, timeout=120)
+        output, _ = child.communicate(lines, timeout=200)
     except subprocess.TimeoutExpired:
         child.kill()
         output, _ = child.communicate()

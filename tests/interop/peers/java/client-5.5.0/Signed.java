@@ -71,6 +71,7 @@ public class Signed {
     static void transact(String topic) throws Exception {
         TransactionMQProducer producer = new TransactionMQProducer("tx-" + topic, hook);
         producer.setNamesrvAddr(namesrv);
+        producer.setSendMsgTimeout(10000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -110,7 +111,7 @@ public class Signed {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        tell("consumed", left.await(40, TimeUnit.SECONDS) + " " + seen.size() + " again " + again.get());
+        tell("consumed", left.await(60, TimeUnit.SECONDS) + " " + seen.size() + " again " + again.get());
         consumer.shutdown();
     }
 
@@ -121,7 +122,7 @@ public class Signed {
         consumer.subscribe(topic, "*");
         consumer.start();
         Set<String> seen = ConcurrentHashMap.newKeySet();
-        long until = System.currentTimeMillis() + 20000;
+        long until = System.currentTimeMillis() + 60000;
         while (seen.size() < count && System.currentTimeMillis() < until) {
             for (MessageExt message : consumer.poll(500)) {
                 seen.add(message.getKeys());

@@ -28,6 +28,7 @@ public class Traces {
         TransactionMQProducer producer = new TransactionMQProducer(args[3] + "-p");
         producer.setNamesrvAddr(args[1]);
         producer.setEnableTrace(true);
+        producer.setSendMsgTimeout(10000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
