@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aerobee.namesrv.context import NamesrvContext
 from aerobee.namesrv.expiry import Expiry
@@ -21,6 +21,9 @@ from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
 from aerobee.remoting.net.server_log import tell_openness, tell_start
 from aerobee.remoting.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.access.guard import Guard
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +72,10 @@ class NameServer:
         """
         tell_start(log, "namesrv", self.settings)
         self.kv.load()
-        context = NamesrvContext(
-            self.settings, self.table, self.kv, self._clock_ms, self._clock_ms()
-        )
+        guard, clock_ms = _guard(self.settings), self._clock_ms
+        context = NamesrvContext(self.settings, self.table, self.kv, clock_ms, clock_ms(), guard)
         dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
-        limits, connect = self.settings.net_limits, _connections(self.settings)
+        limits, connect = self.settings.net_limits, _connections(guard)
         self._server = await Server.start(
             lambda budget: connect(dispatch, limits, budget),
             self.settings.bind_address,
@@ -104,11 +106,19 @@ class NameServer:
         log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)
 
 
-def _connections(settings: NamesrvSettings) -> Callable[[Handler, NetLimits, Budget], Connection]:
-    """Return what serves a socket; what asks who it is is not loaded where nobody is asked."""
+def _guard(settings: NamesrvSettings) -> "Guard | None":
+    """Return who asks before a request is served; it is not loaded where nobody is asked."""
     if not (settings.authentication_enabled or settings.authorization_enabled):
-        return Connection
+        return None
     from aerobee.namesrv.access import guard_of
+
+    return guard_of(settings)
+
+
+def _connections(guard: "Guard | None") -> Callable[[Handler, NetLimits, Budget], Connection]:
+    """Return what serves a socket."""
+    if guard is None:
+        return Connection
     from aerobee.remoting.net.access.connection import GuardedConnection
 
-    return partial(GuardedConnection, guard=guard_of(settings))
+    return partial(GuardedConnection, guard=guard)

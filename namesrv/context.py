@@ -1,12 +1,16 @@
 """The few things that a processor of the nameserver may touch."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from aerobee.namesrv.kv_config import KvConfig
 from aerobee.namesrv.route_table import RouteTable
 from aerobee.namesrv.settings import NamesrvSettings
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.access.guard import Guard
 
 
 class NamesrvContext(msgspec.Struct):
@@ -17,6 +21,7 @@ class NamesrvContext(msgspec.Struct):
     kv: KvConfig
     clock_ms: Callable[[], int]
     started_ms: int
+    guard: "Guard | None" = None  # where it is asked who a request is from
 
     @property
     def ready(self) -> bool:

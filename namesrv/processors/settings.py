@@ -31,8 +31,9 @@ def get_settings(ctx: NamesrvContext, request: Request[NoHeader]) -> Reply:
 def update_settings(ctx: NamesrvContext, request: Request[NoHeader]) -> Reply:
     """Change switches until the nameserver stops; the body holds them as a properties file.
 
-    Only those of a list, and only for peers on this machine or in `adminAllowedNetworks`:
-    CVE-2023-37582 was this request, with a path. One key that may not be changed refuses all.
+    Only those of a list, and only for who has signed and may, or where nobody is asked that, for
+    peers on this machine or in `adminAllowedNetworks`: CVE-2023-37582 was this request, with a
+    path. One key that may not be changed refuses all.
     """
     try:
         properties = parse_java_properties(bytes(request.command.body).decode())
@@ -41,11 +42,13 @@ def update_settings(ctx: NamesrvContext, request: Request[NoHeader]) -> Reply:
     keys = {plain_key(key): key for key in ctx.settings.keys().values()}
     _check_allowed(properties.keys(), keys)
     remote = request.connection.remote
-    if not is_trusted(request.connection, ctx.settings.admin_allowed_networks):
+    has_right = ctx.guard is not None and ctx.guard.has_right(request.command)
+    if not (has_right or is_trusted(request.connection, ctx.settings.admin_allowed_networks)):
         raise RequestError(
             ResponseCode.NO_PERMISSION,
             "settings are changed from the nameserver's own machine or from a network that"
-            f" adminAllowedNetworks names, and {remote} is neither",
+            f" adminAllowedNetworks names, and {remote} is neither, or by a signed request of who"
+            " may (authenticationEnabled and authorizationEnabled)",
         )
     try:
         ctx.settings = ctx.settings.changed(properties)

@@ -92,6 +92,18 @@ class Guard:
                     f" from {host}, {why}"
                 )
 
+    def has_right(self, command: Command) -> bool:
+        """Whether a request that has passed was asked both who sends it and whether he may.
+
+        Only then it needs no other proof, like the address that it comes from; a super user's is
+        asked the first question alone.
+        """
+        rules, code = self.rules, command.code
+        if not rules.authenticates or code in rules.open_codes:
+            return False
+        asked = rules.authorizes and code not in rules.free_codes
+        return asked or self.is_super(command.ext.get(ACCESS_KEY, ""))
+
     def is_super(self, name: str) -> bool:
         """Whether a user, who has signed, may do all."""
         user = self.book.users.get(name)

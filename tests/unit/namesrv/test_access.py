@@ -55,6 +55,56 @@ async def test_all_but_routes_is_asked(asker: Asker) -> None:
     assert b"authenticationEnabled=true" in shown.body
 
 
+NOWHERE: Final = pytest.mark.settings(
+    authentication_enabled=True,
+    authorization_enabled=True,
+    inner_client_authentication_credentials=INNER,
+    admin_allowed_networks="none",
+)
+OFF: Final = b"enableAllTopicList=false"
+
+
+@NOWHERE
+async def test_settings_are_changed_by_who_may_from_wherever_he_is(asker: Asker) -> None:
+    """318 needs no address where it is signed; the list of what it may change is the same."""
+    assert (await asker.ask(Code.UPDATE_NAMESRV_CONFIG, body=OFF)).code == DENIED
+    guessed = signed("root", {}, OFF, "guessed")
+    assert (await asker.ask(Code.UPDATE_NAMESRV_CONFIG, guessed, OFF)).code == DENIED
+    ext = signed("root", {})
+    assert (await asker.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, ext)).code == 0
+    ext = signed("root", {}, OFF)
+    assert (await asker.ask(Code.UPDATE_NAMESRV_CONFIG, ext, OFF)).code == 0
+    reply = await asker.ask(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, signed("root", {}))
+    assert (reply.code, reply.remark) == (1, "disable")
+    for key in (b"kvConfigPath=/tmp/x", b"authenticationEnabled=false"):
+        reply = await asker.ask(Code.UPDATE_NAMESRV_CONFIG, signed("root", {}, key), key)
+        assert reply.code == DENIED, key
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"authentication_whitelist": "318", "authorization_whitelist": "318"},
+        {"authentication_enabled": False},
+        {"authorization_enabled": False},
+    ],
+    ids=["whitelisted", "claims", "rights"],
+)
+async def test_who_is_not_asked_both_changes_nothing_from_afar(
+    tmp_path: Path, rules: dict[str, Any]
+) -> None:
+    """A name that nobody proves, and one without a right, need an address that is trusted."""
+    (tmp_path / "users.json").write_text(json.dumps(USERS))
+    (tmp_path / "acls.json").write_text(json.dumps(acls(("Cluster:*", "All"))))
+    server = await start(tmp_path, admin_allowed_networks="none", **rules)
+    try:
+        async with await connect(server) as asker:
+            reply = await asker.ask(Code.UPDATE_NAMESRV_CONFIG, signed("ann", {}, OFF), OFF)
+            assert (reply.code, "adminAllowedNetworks" in (reply.remark or "")) == (DENIED, True)
+    finally:
+        await server.stop()
+
+
 async def start(folder: Path, **settings: Any) -> NameServer:
     """Start a nameserver that asks."""
     server = NameServer(
