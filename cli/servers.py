@@ -8,7 +8,8 @@ from typing import TypeVar
 import click
 
 from aerobee.cli.program import examples, option_name
-from aerobee.remoting.config.settings import ServerSettings, without_secrets
+from aerobee.remoting.config.secret_keys import FILE, is_secret, without_secrets
+from aerobee.remoting.config.settings import ServerSettings
 
 S = TypeVar("S", bound=ServerSettings)
 
@@ -77,4 +78,8 @@ def _options(
             [*letters, f"--{option_name(key)}"], metavar="VALUE", help=text, hidden=text is None
         )
         found.append(option)
+        if is_secret(key):  # else it would be seen in the list of processes
+            found.append(
+                click.Option([f"--{option_name(key + FILE)}"], metavar="FILE", hidden=True)
+            )
     return found

@@ -24,15 +24,13 @@ from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.complaints import Complaints
 from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
 from aerobee.remoting.config.kept_files import replace_file
-from aerobee.remoting.config.settings import (
-    FILE_BYTES_MAX,
+from aerobee.remoting.config.secret_keys import (
     HIDDEN,
-    SettingsError,
-    Trait,
     is_secret,
     plain_key,
     without_secrets,
 )
+from aerobee.remoting.config.settings import FILE_BYTES_MAX, SettingsError, Trait
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.keys import AccessKeys
 

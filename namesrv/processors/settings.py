@@ -8,7 +8,8 @@ from aerobee.namesrv.context import NamesrvContext
 from aerobee.namesrv.settings import CHANGEABLE
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
-from aerobee.remoting.config.settings import SettingsError, plain_key, without_secrets
+from aerobee.remoting.config.secret_keys import plain_key, without_secrets
+from aerobee.remoting.config.settings import SettingsError
 from aerobee.remoting.errors import REMARK_CHARS_MAX, RequestError
 from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.routes import NoHeader, Reply, Request, Routes

@@ -15,11 +15,12 @@ destroy or expose, which not everybody may change from afar.
 
 Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key
 is recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
-`listen-port` and `AEROBEE_LISTEN_PORT` are one.
+`listen-port` and `AEROBEE_LISTEN_PORT` are one. Where a value is a secret the key with `File`
+behind it names a file that has it.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -28,13 +29,10 @@ from typing import (
     Any,
     ClassVar,
     Final,
-    Literal,
     NamedTuple,
     Self,
     TypeAlias,
     TypeVar,
-    get_args,
-    get_origin,
 )  # fmt: skip
 
 from pydantic import (
@@ -49,17 +47,23 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
+from aerobee.remoting.config.allowed_values import allowed_values
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.promises import Promise
+from aerobee.remoting.config.secret_keys import (
+    FILE,
+    HIDDEN,
+    file_key_of,
+    is_secret,
+    open_to_others,
+    plain_key,
+    read_secret,
+    without_secrets,
+)
 from aerobee.remoting.errors import AerobeeError
 
 ENV_PREFIX: Final = "AEROBEE_"
-SECRETS: Final = (
-    "password", "secret", "credential", "token", "accesskey", "initauthenticationuser",
-    "exporterheader",
-)  # fmt: skip
-"""A key that holds one of these words has a value that is nobody's business."""
-HIDDEN: Final = "******"
+OPTION: Final = "option"
 FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
 NUMBER_MAX: Final = 1 << 53  # a thousand times that, for milliseconds, fits into 64 bits
 SHOWN_CHARS_MAX: Final = 200  # of a value that is refused
@@ -175,7 +179,8 @@ class ServerSettings(BaseModel):
         warnings: list[str] = []
         idle: list[str] = []
         unkept: list[str] = []
-        for key, value in _sources(file, os.environ if environ is None else environ, options or {}):
+        sources = _sources(file, os.environ if environ is None else environ, options or {})
+        for key, value in _with_secrets(file, sources, known, warnings, unkept):
             if (name := known.get(plain_key(key))) is not None:
                 given[name] = value
             elif (problem := cls._unkept(key, value)) is not None:
@@ -304,40 +309,6 @@ class ServerSettings(BaseModel):
             yield f"{key} cannot be {shown!r} ({origin}): {allowed}"
 
 
-def allowed_values(info: FieldInfo) -> str:
-    """Describe in words what a setting may be: `a whole number from 1 to 65535`."""
-    kind = info.annotation
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    choices = [choice for part in (kind, *get_args(kind)) for choice in _literals(part)]
-    if choices:
-        return ", ".join(choices)
-    kinds = {part for part in (kind, *get_args(kind)) if isinstance(part, type)}
-    if bool in kinds:
-        return "true, false"
-    word = "a whole number" if int in kinds else "a number" if float in kinds else "text"
-    return word + _bounds(info)
-
-
-def _literals(kind: Any) -> list[str]:
-    """List the choices of a `Literal`, none for any other type."""
-    return [str(choice) for choice in get_args(kind)] if get_origin(kind) is Literal else []
-
-
-def _bounds(info: FieldInfo) -> str:
-    """Put the limits that a field's metadata carries into words."""
-    words = {"ge": " from {}", "gt": " above {}", "le": " to {}", "lt": " below {}"}
-    words |= {"min_length": ", at least {} long", "max_length": ", at most {} long"}
-    words["pattern"] = f" like {info.default}"  # an example says more than an expression
-    found = ""
-    for word, text in words.items():
-        for item in info.metadata:
-            if (limit := getattr(item, word, None)) is not None:
-                lonely = word == "le" and "from" not in found and "above" not in found
-                found += (" up to {}" if lonely else text).format(limit)
-    return found
-
-
 def _key(name: str, info: FieldInfo) -> str:
     """Return the RocketMQ key of one field."""
     alias = info.validation_alias
@@ -346,20 +317,45 @@ def _key(name: str, info: FieldInfo) -> str:
     return alias if isinstance(alias, str) else to_camel(name)
 
 
-def plain_key(key: str) -> str:
-    """Reduce a key to what all its spellings share."""
-    return key.strip().replace("_", "").replace("-", "").replace(".", "").lower()
+def _with_secrets(
+    file: Path | None,
+    sources: Iterable[tuple[str, _Given]],
+    known: Mapping[str, str],
+    warnings: list[str],
+    problems: list[str],
+) -> Iterator[tuple[str, _Given]]:
+    """Yield what sources give, with what files have for secrets in the place of their names.
 
-
-def is_secret(key: str) -> bool:
-    """Whether the value of a key is nobody's business."""
-    plain = plain_key(key)
-    return any(word in plain for word in SECRETS)
-
-
-def without_secrets(values: Mapping[str, str]) -> dict[str, str]:
-    """Return settings as they may be shown to whoever asks: passwords become asterisks."""
-    return {key: HIDDEN if value and is_secret(key) else value for key, value in values.items()}
+    Where a file names one, no settings file decides on it: code 25 would write it down beside it.
+    """
+    given: set[tuple[str, str]] = set()  # secrets, and by which source
+    files: set[Path] = set()
+    for key, value in sources:
+        of = file_key_of(key)
+        names_file = of in known and plain_key(key) not in known
+        if names_file or (is_secret(key) and value.value.strip()):
+            source = ENV_PREFIX if value.origin.startswith(ENV_PREFIX) else value.origin
+            secret = known.get(of if names_file else plain_key(key), key), source
+            if secret in given:
+                problems.append(f"{key} ({value.origin}): both it and a file for it are given")
+                continue
+            given.add(secret)
+        if names_file:
+            path = Path(value.value.strip())
+            try:
+                value = _Given(read_secret(value.value), f"by {key}, {value.origin}")
+            except ValueError as error:
+                problems.append(f"{key} ({value.origin}): {error}")
+                continue
+            files.add(path)
+            key = known[of]
+        elif is_secret(key) and value.value.strip():
+            if value.origin == OPTION:
+                warnings.append(f"{key} can be seen in the list of processes: use {key}{FILE}")
+            elif file is not None and not value.outweighs_file:
+                files.add(file)
+        yield key, value
+    warnings += filter(None, map(open_to_others, sorted(files)))
 
 
 def _sources(
@@ -373,7 +369,7 @@ def _sources(
         if variable.startswith(ENV_PREFIX):
             yield variable.removeprefix(ENV_PREFIX), _Given(value, variable)
     for key, value in options.items():
-        yield key, _Given(value, "option")
+        yield key, _Given(value, OPTION)
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from support.interop import toolchain
 from support.interop.rocketmq_server import VERSION
 
-from aerobee.remoting.config.settings import plain_key
+from aerobee.remoting.config.secret_keys import plain_key
 from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
 
 pytestmark = [pytest.mark.interop, pytest.mark.needs("java")]

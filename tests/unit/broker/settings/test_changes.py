@@ -10,7 +10,8 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
-from aerobee.remoting.config.settings import FILE_BYTES_MAX, HIDDEN
+from aerobee.remoting.config.secret_keys import HIDDEN
+from aerobee.remoting.config.settings import FILE_BYTES_MAX
 from aerobee.remoting.errors import RequestError
 
 CONF = """# kept by hand

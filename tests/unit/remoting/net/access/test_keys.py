@@ -3,7 +3,8 @@
 import pytest
 
 from aerobee.broker.settings.keys import BrokerSettings
-from aerobee.remoting.config.settings import HIDDEN, SettingsError, without_secrets
+from aerobee.remoting.config.secret_keys import HIDDEN, without_secrets
+from aerobee.remoting.config.settings import SettingsError
 
 PACKAGE = "org.apache.rocketmq.auth.authentication"
 FILE = """\
