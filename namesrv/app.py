@@ -19,7 +19,7 @@ from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
-from aerobee.remoting.net.server_log import tell_openness, tell_start
+from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness, tell_start
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class NameServer:
         self._expiry.start()
         listens = format_address(self.settings.bind_address or "0.0.0.0", self.port)
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
-        if not self.settings.authentication_enabled:
-            tell_openness(log, "namesrv", self.settings, self.port)
+        if not (self.settings.authentication_enabled or asks_for_certificates(self.settings)):
+            tell_openness(log, "namesrv", [(self.settings.bind_address, self.port)])
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the nameserver goes on."""

@@ -8,7 +8,7 @@ from aerobee.broker.start.context import Context
 from aerobee.broker.start.waiting import what_waits
 from aerobee.remoting.config.built import build
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.server_log import tell_openness
+from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,7 @@ def serves(ctx: Context, port: int) -> None:
         _address(settings.http_host, ctx.front.http_port),
         _address(settings.metrics_host, ctx.front.metrics_port),
     )
-    if not settings.authentication_enabled:
-        tell_openness(log, "broker", settings, port)
+    tell_openness(log, "broker", _unasked(ctx, port))
     if statistics.refusal is not None:
         log.warning("broker_takes_no_messages reason=%s", statistics.refusal)
     for warning in what_waits(ctx):
@@ -47,6 +46,15 @@ def serves(ctx: Context, port: int) -> None:
         )
     if not settings.nameservers:
         log.warning("broker_without_nameserver: clients find it through namesrvAddr alone")
+
+
+def _unasked(ctx: Context, port: int) -> list[tuple[str, int]]:
+    """Return the ports that ask nobody who he is; HTTP never does."""
+    settings, http_port = ctx.settings, ctx.front.http_port
+    found = [] if http_port is None else [(settings.http_host, http_port)]
+    if not (settings.authentication_enabled or asks_for_certificates(settings)):
+        found.insert(0, (settings.bind_address, port))
+    return found
 
 
 def _address(host: str, port: int | None) -> str:

@@ -4,9 +4,10 @@ import logging
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -156,17 +157,32 @@ def tell_start(log: logging.Logger, what: str, settings: ServerSettings) -> None
     )
 
 
-def tell_openness(log: logging.Logger, what: str, settings: NetSettings, port: int) -> None:
-    """Warn where whoever is in the network can use a server: it asks nobody who he is.
+def tell_openness(log: logging.Logger, what: str, ports: Iterable[tuple[str, int]]) -> None:
+    """Warn, in one line, where whoever is in the network can use a server without a name.
 
-    Certificates that clients must show (`tls.server.need.client.auth=require`) count as asking.
+    `ports` are those that ask nobody who he is, each with its host; loopback is not the network.
     """
-    tls, host = settings.tls, settings.bind_address
-    asked = tls.mode is TlsMode.ENFORCING and tls.client_auth is ClientAuth.REQUIRE
-    if host in EVERYWHERE and not asked:
+    beyond = [format_address(host or "0.0.0.0", port) for host, port in ports if _is_open(host)]
+    if beyond:
         log.warning(
-            "%s_is_open listens=%s: on every interface, without authentication;"
-            " bindAddress=127.0.0.1 or a firewall closes it",
+            "%s_is_open listens=%s: beyond this machine, without authentication;"
+            " authenticationEnabled=true, bindAddress=127.0.0.1 or a firewall closes it",
             what,
-            format_address(host or "0.0.0.0", port),
+            ",".join(beyond),
         )
+
+
+def asks_for_certificates(settings: NetSettings) -> bool:
+    """Whether nobody gets in without a certificate that is verified."""
+    tls = settings.tls
+    return tls.mode is TlsMode.ENFORCING and tls.client_auth is ClientAuth.REQUIRE
+
+
+def _is_open(host: str) -> bool:
+    """Whether a server that listens there is reached from other machines."""
+    if host in EVERYWHERE:
+        return True
+    try:
+        return not ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower() != "localhost"
