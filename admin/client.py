@@ -4,6 +4,7 @@ import asyncio
 from functools import cached_property
 from typing import Final
 
+from aerobee.admin.access import AccessAdmin
 from aerobee.admin.brokers import BrokerAdmin
 from aerobee.admin.calls import AdminCalls
 from aerobee.admin.copies import CopyEnd
@@ -64,6 +65,11 @@ class AdminClient(AdminCalls):
     def broker(self) -> BrokerAdmin:
         """Brokers: their state and settings, write permission, draining."""
         return BrokerAdmin(self, self.group, self.topic)
+
+    @cached_property
+    def access(self) -> AccessAdmin:
+        """Users and their policies: list, make, change, delete, copy."""
+        return AccessAdmin(self)
 
     @cached_property
     def doctor(self) -> Doctor:

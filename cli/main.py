@@ -76,6 +76,8 @@ main = Program(
             "aerobee.cli.operate.message", "message", "browse, find, tail, produce, copy messages"
         ),
         "dlq": Lazy("aerobee.cli.operate.dlq", "dlq", "dead letters: list, show, resend"),
+        "user": Lazy("aerobee.cli.operate.user", "user", "who may ask brokers that ask"),
+        "acl": Lazy("aerobee.cli.operate.acl", "acl", "what users may do, and from where"),
         "cluster": Lazy("aerobee.cli.operate.broker", "cluster", "what has registered"),
         "doctor": Lazy(
             "aerobee.cli.operate.doctor", "doctor", "why clients get no route, or nothing"

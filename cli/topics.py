@@ -6,10 +6,12 @@ from collections.abc import Iterable
 import click
 
 from aerobee.admin.client import AdminClient
+from aerobee.cli.credentials import credentials_options
 from aerobee.cli.program import Failure, examples
 from aerobee.cli.tls_options import tls_options
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.settings import ClientSettings
+from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.remoting.net.tls import TlsClientSettings
 from aerobee.remoting.words import REPLY_SUFFIX, ROCKSDB_TOPICS, SYSTEM_PREFIX, SYSTEM_TOPICS
 
@@ -28,9 +30,15 @@ namesrv_option = click.option(
 @click.option("--all", "everything", is_flag=True, help="RocketMQ's own topics, too.")
 @namesrv_option
 @tls_options
-def status(namesrv: str, everything: bool, tls: TlsClientSettings | None) -> None:
+@credentials_options
+def status(
+    namesrv: str,
+    everything: bool,
+    tls: TlsClientSettings | None,
+    credentials: SessionCredentials | None,
+) -> None:
     """Show the brokers and topics that a nameserver knows."""
-    brokers, topics = asyncio.run(_look(namesrv, tls))
+    brokers, topics = asyncio.run(_look(namesrv, ClientSettings(tls=tls, credentials=credentials)))
     for cluster, name, broker_id, address in brokers:
         click.echo(f"broker  {cluster:<20} {name:<20} {broker_id:>3}  {address}")
     hidden = frozenset() if everything else _system_topics(brokers, topics)
@@ -57,25 +65,33 @@ def status(namesrv: str, everything: bool, tls: TlsClientSettings | None) -> Non
 )
 @namesrv_option
 @tls_options
-def create_topic(topic: str, queues: int, namesrv: str, tls: TlsClientSettings | None) -> None:
+@credentials_options
+def create_topic(
+    topic: str,
+    queues: int,
+    namesrv: str,
+    tls: TlsClientSettings | None,
+    credentials: SessionCredentials | None,
+) -> None:
     """Make TOPIC, or change its number of queues, on every master broker."""
-    brokers = asyncio.run(_create(namesrv, topic, queues, tls))
+    settings = ClientSettings(tls=tls, credentials=credentials)
+    brokers = asyncio.run(_create(namesrv, topic, queues, settings))
     click.echo(f"{topic}: {queues} queues on {', '.join(broker.name for broker in brokers)}")
 
 
 async def _look(
-    namesrv: str, tls: TlsClientSettings | None
+    namesrv: str, settings: ClientSettings
 ) -> tuple[list[BrokerEntry], dict[str, dict[str, int]]]:
     """Ask for brokers, and for topics with their queues by broker name."""
-    async with AdminClient(namesrv, settings=ClientSettings(tls=tls)) as admin:
+    async with AdminClient(namesrv, settings=settings) as admin:
         return await admin.brokers(), await admin.all_queues()
 
 
 async def _create(
-    namesrv: str, topic: str, queues: int, tls: TlsClientSettings | None
+    namesrv: str, topic: str, queues: int, settings: ClientSettings
 ) -> list[BrokerEntry]:
     """Make the topic; return where it is."""
-    async with AdminClient(namesrv, settings=ClientSettings(tls=tls)) as admin:
+    async with AdminClient(namesrv, settings=settings) as admin:
         return await admin.create_topic(topic, queues)
 
 

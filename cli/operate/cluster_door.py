@@ -4,18 +4,30 @@ import asyncio
 import functools
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from aerobee.admin.client import AdminClient
+from aerobee.cli.credentials import credentials_options
 from aerobee.cli.operate.output import FORMATS, Format
-from aerobee.cli.program import WrongSettings
+from aerobee.cli.program import Failure, WrongSettings
 from aerobee.cli.tls_options import tls_options
-from aerobee.client.errors import InvalidMessage, InvalidUse
+from aerobee.client.errors import BrokerRefused, InvalidMessage, InvalidUse
 from aerobee.client.settings import ClientSettings
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.remoting.net.addresses import BadAddress
 from aerobee.remoting.net.tls import TlsClientSettings
+
+EXIT_NOT_ALLOWED: Final = 6
+"""A broker refused for want of a signature, or of a right."""
+
+
+class NotAllowed(Failure):
+    """Whoever asks may not."""
+
+    exit_code = EXIT_NOT_ALLOWED
 
 
 class ClusterDoor(NamedTuple):
@@ -33,9 +45,10 @@ class ClusterDoor(NamedTuple):
 def asks_cluster(
     command: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[..., None]:
-    """Add -n, -o, --timeout and the options of TLS to a command, and run it on an event loop."""
+    """Add -n, -o, --timeout, TLS and credentials to a command, and run it on an event loop."""
 
     @tls_options
+    @credentials_options
     @click.option(
         "--timeout",
         "timeout_s",
@@ -66,18 +79,35 @@ def asks_cluster(
         timeout_s: float,
         output: Format | None,
         tls: TlsClientSettings | None,
+        credentials: SessionCredentials | None,
         **others: Any,
     ) -> None:
-        settings = ClientSettings(tls=tls, api_timeout_ms=int(timeout_s * 1000))
+        settings = ClientSettings(
+            tls=tls, credentials=credentials, api_timeout_ms=int(timeout_s * 1000)
+        )
         door = ClusterDoor(namesrv, settings, output)
         try:
             asyncio.run(command(door, **others))
         except (InvalidUse, InvalidMessage, BadAddress) as error:
             raise WrongSettings(str(error)) from None
+        except BrokerRefused as error:
+            if error.code != ResponseCode.NO_PERMISSION:
+                raise
+            raise NotAllowed(f"{error}\n{_who_asked(credentials)}") from None
         except KeyboardInterrupt:
             raise SystemExit(130) from None
 
     return asking
+
+
+def _who_asked(credentials: SessionCredentials | None) -> str:
+    if credentials is not None:
+        name = credentials.access_key
+        return f"this was asked as {name}; `aerobee acl describe {name}` shows what he may do"
+    return (
+        "nobody signed this: --access-key USER, --credentials FILE (tools.yml), or"
+        " AEROBEE_ACCESS_KEY and AEROBEE_SECRET_KEY say who asks"
+    )
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -1,6 +1,7 @@
 """Commands of `aerobee` run in this process, against a cluster that a test names."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
@@ -12,10 +13,11 @@ class Commands(NamedTuple):
     """Runs commands over one cluster: `commands("topic", "list", "-o", "json")`."""
 
     namesrv: str
+    environ: Mapping[str, str] = {}
 
     def __call__(self, *words: str, given: bytes | None = None, code: int = 0) -> Result:
         """Run a command; it has to end with `code`."""
-        env = {"NAMESRV_ADDR": self.namesrv, "COLUMNS": "200"}
+        env = {"NAMESRV_ADDR": self.namesrv, "COLUMNS": "200", **self.environ}
         result = CliRunner().invoke(main.main, list(words), input=given, env=env)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
