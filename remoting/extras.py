@@ -21,6 +21,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "cli": _CLI,
     "compression": _COMPRESSION,
     "http": ("aiohttp",),
+    "console": (*_CLI, "aiohttp", "jinja2"),
     "broker": (
         *_CLI, *_COMPRESSION, "aiohttp", "cryptography", "lark", "numpy", "prometheus_client",
     ),

@@ -1,0 +1,182 @@
+"""The console as an aiohttp application: the pages of one list, behind one door.
+
+A page is a module in `pages/` with a `ConsolePage`, and a line in `pages/listed.py`.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from aerobee.client.errors import BrokerRefused, InvalidMessage, InvalidUse
+from aerobee.console.advice import advice
+from aerobee.console.assets import PREFIX, Assets
+from aerobee.console.door import Door
+from aerobee.console.guard import CHANGING, is_meant, secure
+from aerobee.console.page import ConsolePage, PageRoute, Visit
+from aerobee.console.pages.listed import PAGES
+from aerobee.console.rationing import Rations
+from aerobee.console.rendering import make_environment
+from aerobee.console.roles import ConsoleRole
+from aerobee.console.sessions import Session
+from aerobee.console.settings import ConsoleSettings
+from aerobee.console.sights import Sights
+from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.errors import AerobeeError, Unavailable
+
+log = logging.getLogger(__name__)
+
+FORM_BYTES_MAX: Final = 6 << 20
+"""Of what is posted; a message that is published is part of a form."""
+ASSET_AGE_S: Final = 365 * 24 * 3600
+
+
+class Console:
+    """One console: its pages, its viewers, and what it sees of the cluster."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self.settings = settings
+        self.sights = Sights(settings)
+        self.assets = Assets()
+        self._templates = make_environment(self.assets)
+        self.door = Door(settings, self.sights, self.render)
+        self._requests = Rations(burst=300, per_s=50)
+        self._costly = Rations(burst=20, per_s=2)
+
+    def application(self) -> web.Application:
+        """Return what answers; `close` is for afterwards."""
+        app = web.Application(client_max_size=FORM_BYTES_MAX, middlewares=[self._answer])
+        app.router.add_get("/healthz", _healthz)
+        app.router.add_get(f"{PREFIX}/{{digest}}/{{name}}", self._asset)
+        app.router.add_get("/login", self.door.show)
+        app.router.add_post("/login", self.door.enter)
+        app.router.add_post("/logout", self.door.leave)
+        for page in PAGES:
+            for route in page.routes:
+                app.router.add_route(route.method, route.path, self._handler(page, route))
+        return app
+
+    async def close(self) -> None:
+        """Close every connection to the cluster."""
+        await self.sights.close()
+
+    def render(
+        self, template: str, values: Mapping[str, Any], session: Session | None = None
+    ) -> str:
+        """Render a template; `said` is what the viewer is told once."""
+        said: list[str] = []
+        if session is not None and not template.startswith("_"):
+            said, session.said = session.said, []
+        shown = [page for page in PAGES if session and page.path and session.may(page.role)]
+        return self._templates.get_template(template).render(
+            {**values, "session": session, "said": said, "pages": shown, "roles": ConsoleRole}
+        )
+
+    def _handler(self, page: ConsolePage, route: PageRoute) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            session = self.door.session(request)
+            if session is None:
+                return self.door.turn_away(request)
+            await self._check(request, session, max(page.role, route.role), costly=route.costly)
+            response = await route.handler(self._visit(request, session))
+            self.door.remember(request, response, session)
+            return response
+
+        return handle
+
+    async def _check(
+        self, request: web.Request, session: Session, role: ConsoleRole, *, costly: bool
+    ) -> None:
+        """Raise an HTTPException where a viewer may not do this, or not now."""
+        if not session.may(role):
+            raise web.HTTPForbidden(
+                text=f"This takes the role {role.word}; {session.viewer.name} is"
+                f" {session.viewer.role.word}."
+            )
+        wait_s = self._requests.take(session.token)
+        if costly:
+            wait_s = max(wait_s, self._costly.take(session.token))
+        if wait_s:
+            raise web.HTTPTooManyRequests(
+                text="Too many requests of one viewer: wait a moment.",
+                headers={"Retry-After": str(int(wait_s) + 1)},
+            )
+        if request.method in CHANGING and not await is_meant(request, session):
+            raise web.HTTPForbidden(
+                text="This form is not of your session, or of another page: load the page anew and"
+                " try again."
+            )
+
+    def _visit(self, request: web.Request, session: Session) -> Visit:
+        credentials = session.viewer.credentials
+        return Visit(
+            request,
+            session,
+            self.sights.reading(credentials),
+            self.sights.of(credentials).admin,
+            lambda template, values: self.render(template, values, session),
+        )
+
+    @web.middleware
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer whatever happens, with the headers that every answer has."""
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            response = error if error.status < 400 else self._failed(request, error.status, error)
+        except AerobeeError as error:
+            response = self._failed(request, _status(error), error)
+        except Exception as error:
+            log.error("console_fault path=%r", request.path, exc_info=error)
+            response = self._failed(request, 500, error)
+        if request.method in CHANGING:
+            self.sights.forget()
+        secure(response, has_tls=self.settings.has_tls)
+        return response
+
+    def _failed(self, request: web.Request, status: int, error: Exception) -> web.Response:
+        """Say what went wrong and what to do, as a page or as the part of one that was wanted."""
+        session = self.door.session(request)
+        text = error.text if isinstance(error, web.HTTPException) else str(error)
+        if status == 500:
+            text = "The console failed; its log has the reason."
+        is_part = request.headers.get("HX-Request") == "true"
+        values = {
+            "status": status,
+            "text": text or getattr(error, "reason", ""),
+            "advice": advice(error, is_local=session is not None and session.viewer.is_local),
+        }
+        body = self.render("_error.html" if is_part else "error.html", values, session)
+        answer = web.Response(text=body, status=status, content_type="text/html")
+        if isinstance(error, web.HTTPException) and "Retry-After" in error.headers:
+            answer.headers["Retry-After"] = error.headers["Retry-After"]
+        return answer
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        asset = self.assets.find(request.match_info["digest"], request.match_info["name"])
+        if asset is None:
+            raise web.HTTPNotFound(text="There is no such file, or a newer one: load the page anew")
+        return web.Response(
+            body=asset.content,
+            content_type=asset.content_type,
+            charset="utf-8" if asset.content_type.startswith("text/") else None,
+            headers={"Cache-Control": f"public, max-age={ASSET_AGE_S}, immutable"},
+        )
+
+
+async def _healthz(request: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+def _status(error: AerobeeError) -> int:
+    match error:
+        case InvalidUse() | InvalidMessage():
+            return 422
+        case BrokerRefused(code=ResponseCode.NO_PERMISSION):
+            return 403
+        case Unavailable():
+            return 504
+        case _:
+            return 502

@@ -1,0 +1,148 @@
+"""Logging in and out: the pages that who is not logged in may see, and the cookie."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from aerobee.console.guard import (
+    cookie_name,
+    is_foreign,
+    is_forwarded,
+    is_meant,
+    local_path,
+)
+from aerobee.console.logins import LoginRefused, Logins
+from aerobee.console.page import HTMX
+from aerobee.console.rationing import Rations
+from aerobee.console.sessions import LIFE_S, Session, Sessions
+from aerobee.console.settings import ConsoleSettings
+from aerobee.console.sights import Sights
+from aerobee.remoting.errors import AerobeeError
+
+log = logging.getLogger(__name__)
+
+LOGIN_BYTES_MAX: Final = 16 << 10
+_EVERYBODY: Final = ""
+
+
+class Door:
+    """Lets viewers in and out.
+
+    Whoever tries passwords is slowed, by his address and all together, before a broker is asked:
+    to brokers all of them come from the console's own address.
+    """
+
+    def __init__(
+        self,
+        settings: ConsoleSettings,
+        sights: Sights,
+        render: Callable[[str, Mapping[str, Any]], str],
+    ) -> None:
+        self._has_tls = settings.has_tls
+        self._sights = sights
+        self._render = render
+        self._logins = Logins(settings, sights)
+        self._sessions = Sessions()
+        self._of_address = Rations(burst=10, per_s=1 / 6)
+        self._of_all = Rations(burst=60, per_s=2)
+
+    def session(self, request: web.Request) -> Session | None:
+        """Return whose request it is; who comes from this machine may get a session unasked."""
+        name = cookie_name(request, has_tls=self._has_tls)
+        token = request.cookies.get(name, "")
+        local = self._logins.local(request.remote, request.host, is_forwarded=is_forwarded(request))
+        found = self._sessions.find(token, is_click=HTMX not in request.headers)
+        if found is not None and not (found.viewer.is_local and local is None):
+            return found
+        if local is None or request.method not in ("GET", "HEAD"):
+            return None
+        if (begun := request.get("session")) is None:
+            begun = request["session"] = self._sessions.begin(local)
+        assert isinstance(begun, Session)
+        return begun
+
+    def remember(
+        self, request: web.Request, response: web.StreamResponse, session: Session
+    ) -> None:
+        """Have the browser keep a session's cookie, unless it has it."""
+        name = cookie_name(request, has_tls=self._has_tls)
+        if request.cookies.get(name) == session.token:
+            return
+        response.set_cookie(
+            name,
+            session.token,
+            max_age=int(LIFE_S),
+            path="/",
+            secure=self._has_tls,
+            httponly=True,
+            samesite="Strict",
+        )
+
+    def turn_away(self, request: web.Request) -> web.Response:
+        """Lead to the login; a part of a page has the whole page lead there."""
+        is_get = request.method in ("GET", "HEAD")
+        target = f"/login?{urlencode({'next': request.path_qs if is_get else '/'})}"
+        if HTMX in request.headers:
+            return web.Response(status=401, headers={"HX-Redirect": "/login"})
+        return web.Response(status=303, headers={"Location": target})
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Show the form."""
+        return self._form(request, request.query.get("next", "/"))
+
+    async def enter(self, request: web.Request) -> web.Response:
+        """Let somebody in, or say why not; a session from before ends."""
+        if (request.content_length or LOGIN_BYTES_MAX + 1) > LOGIN_BYTES_MAX:
+            raise web.HTTPRequestEntityTooLarge(LOGIN_BYTES_MAX, request.content_length or 0)
+        if is_foreign(request):
+            raise web.HTTPForbidden(text="Log in by the form of this console.")
+        fields = await request.post()
+        wait_s = self._of_address.take(request.remote or "") or self._of_all.take(_EVERYBODY)
+        if wait_s:
+            raise web.HTTPTooManyRequests(
+                text=f"Too many logins: try again in {int(wait_s) + 1} s.",
+                headers={"Retry-After": str(int(wait_s) + 1)},
+            )
+        name, secret = str(fields.get("name", "")).strip(), str(fields.get("password", ""))
+        target = str(fields.get("next", "/"))
+        try:
+            viewer = await self._logins.viewer(name, secret)
+        except LoginRefused as error:
+            log.warning("console_login_refused remote=%s", request.remote)
+            return self._form(request, target, str(error), 403)
+        except AerobeeError as error:
+            return self._form(request, target, str(error), 502)
+        self._sessions.end(request.cookies.get(cookie_name(request, has_tls=self._has_tls), ""))
+        session = self._sessions.begin(viewer)
+        await self._sights.keep({each.credentials for each in self._sessions.viewers()})
+        log.info("console_login user=%r role=%s remote=%s", name, viewer.role.word, request.remote)
+        response = web.Response(status=303, headers={"Location": local_path(target)})
+        self.remember(request, response, session)
+        return response
+
+    async def leave(self, request: web.Request) -> web.Response:
+        """End a session."""
+        name = cookie_name(request, has_tls=self._has_tls)
+        session = self._sessions.find(request.cookies.get(name, ""), is_click=True)
+        if session is not None and not await is_meant(request, session):
+            raise web.HTTPForbidden(text="This form is not of your session.")
+        if session is not None:
+            self._sessions.end(session.token)
+        response = web.Response(status=303, headers={"Location": "/login"})
+        response.del_cookie(name, path="/", secure=self._has_tls)
+        return response
+
+    def _form(
+        self, request: web.Request, target: str, trouble: str = "", status: int = 200
+    ) -> web.Response:
+        values = {
+            "next": local_path(target),
+            "trouble": trouble,
+            "is_plain": not self._has_tls and not self._logins.is_on_loopback,
+            "lets_machine_in": self._logins.lets_machine_in,
+        }
+        text = self._render("login.html", values)
+        return web.Response(text=text, status=status, content_type="text/html")

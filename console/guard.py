@@ -1,0 +1,78 @@
+"""What every request passes: who it is from, whether he meant it, and whether he may."""
+
+import hmac
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from aerobee.console.sessions import Session
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+"""Nothing but what this server gives, and no script or style that stands in a page."""
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "aerobee",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+CSRF: Final = "csrf"
+CSRF_HEADER: Final = "X-CSRF-Token"
+CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
+_LOCAL_PATH: Final = re.compile(r"/(?![/\\])[^\x00-\x20\\]*")
+
+
+def secure(response: web.StreamResponse, *, has_tls: bool) -> None:
+    """Tell browsers what they may do with an answer."""
+    for name, value in HEADERS.items():
+        response.headers[name] = value
+    if has_tls:
+        response.headers["Strict-Transport-Security"] = "max-age=31536000"
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+def is_forwarded(request: web.Request) -> bool:
+    """Whether a proxy says that it brings somebody else's request."""
+    return any(name in request.headers for name in _FORWARDED)
+
+
+def is_foreign(request: web.Request) -> bool:
+    """Whether a browser says that a page of elsewhere sends this."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc != request.host
+
+
+async def is_meant(request: web.Request, session: Session) -> bool:
+    """Whether a change comes from a form, or a script, of a page that this session was given."""
+    if is_foreign(request):
+        return False
+    token = request.headers.get(CSRF_HEADER)
+    if token is None:
+        field = (await request.post()).get(CSRF)
+        token = field if isinstance(field, str) else ""
+    return hmac.compare_digest(token.encode(), session.csrf.encode())
+
+
+def local_path(text: str) -> str:
+    """Return where to go on after a login: a path of this server, the first page for all else."""
+    return text if _LOCAL_PATH.fullmatch(text) else "/"
+
+
+def cookie_name(request: web.Request, *, has_tls: bool) -> str:
+    """Name the cookie: consoles of one host share their cookies, whatever their ports are."""
+    place = request.get_extra_info("sockname")
+    port = place[1] if isinstance(place, tuple) else 0
+    return f"{'__Host-' if has_tls else ''}aerobee-console-{port}"

@@ -1,0 +1,116 @@
+"""What a page is: its routes, who may use them, and what their handlers are given."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from aerobee.console.reach import ViewerAdmin
+from aerobee.console.roles import ConsoleRole
+from aerobee.console.sessions import Session
+from aerobee.console.sight import Sight
+
+HTMX: Final = "HX-Request"
+
+
+class PageRoute(NamedTuple):
+    """An address of a page: who may use it, and what answers.
+
+    `costly` ones ask brokers for much, and are rationed more strictly. Of POST the token of the
+    form was checked when the handler is called.
+    """
+
+    method: str
+    path: str
+    handler: Callable[["Visit"], Awaitable[web.StreamResponse]]
+    role: ConsoleRole = ConsoleRole.READER
+    costly: bool = False
+
+
+class ConsolePage(NamedTuple):
+    """A page, or several with one thought: `path` is where the navigation leads, "" for nowhere.
+
+    The first word of a page's addresses is its own: `/topics`, `/topics/{topic}`.
+    """
+
+    title: str
+    path: str
+    routes: tuple[PageRoute, ...]
+    role: ConsoleRole = ConsoleRole.READER
+
+
+class Visit:
+    """One request of a viewer: what he asks, what he may, what he is answered with.
+
+        async def show(visit: Visit) -> web.StreamResponse:
+            topics = await visit.sight.topics()
+            return visit.page("topics.html", topics=topics)
+
+    `sight` are the answers of brokers, which viewers share; `admin` asks and changes by the
+    viewer's own right, and is shared with nobody.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        session: Session,
+        sight: Sight,
+        admin: ViewerAdmin,
+        render: Callable[[str, Mapping[str, Any]], str],
+    ) -> None:
+        self.request = request
+        self.session = session
+        self.sight = sight
+        self.admin = admin
+        self._render = render
+
+    @property
+    def role(self) -> ConsoleRole:
+        """What the viewer may do."""
+        return self.session.viewer.role
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether a part of a page is wanted (htmx), not a whole one."""
+        return self.request.headers.get(HTMX) == "true"
+
+    def is_at(self, path: str) -> bool:
+        """Whether the page that is shown is this one of the navigation, or below it."""
+        here = self.request.path
+        return here == path or (path != "/" and here.startswith(f"{path}/"))
+
+    def path(self, name: str) -> str:
+        """Return a part of the address, `{name}` in the route."""
+        return self.request.match_info[name]
+
+    def query(self, name: str, default: str = "") -> str:
+        """Return a parameter of the address, without blanks around it, 1000 characters at most."""
+        return self.request.query.get(name, default).strip()[:1000]
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a parameter that is a number, moved into its bounds; `default` for none."""
+        text = self.query(name)
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            return default
+        return min(max(int(text), least), most)
+
+    async def form(self) -> Mapping[str, str]:
+        """Return the fields of the form, of several with one name the last; files are none."""
+        return {
+            name: value
+            for name, value in (await self.request.post()).items()
+            if isinstance(value, str)
+        }
+
+    def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
+        """Answer with a template, a whole page or, where it is written as one, a part."""
+        text = self._render(template, {**values, "visit": self})
+        return web.Response(text=text, status=status, content_type="text/html")
+
+    def go(self, path: str, said: str = "", **query: str) -> web.Response:
+        """Lead to a page after a change; it shows what was `said`, once."""
+        if said:
+            self.session.said.append(said)
+        target = f"{path}?{urlencode(query)}" if query else path
+        return web.Response(status=303, headers={"Location": target})

@@ -1,0 +1,8 @@
+"""The pages, in the order of the navigation; a new one is a module beside this and a line here."""
+
+from typing import Final
+
+from aerobee.console.page import ConsolePage
+from aerobee.console.pages import overview
+
+PAGES: Final[tuple[ConsolePage, ...]] = (overview.PAGE,)

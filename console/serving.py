@@ -1,0 +1,103 @@
+"""The console as something that starts and stops: a process of its own, or beside a nameserver."""
+
+import logging
+import ssl
+import time
+from typing import Final
+
+from aiohttp import web
+
+from aerobee.console.app import Console
+from aerobee.console.settings import ConsoleSettings
+from aerobee.remoting.config.settings import SettingsError
+from aerobee.remoting.net.addresses import format_address
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S: Final = 3.0
+WAITING_MAX: Final = 128
+HEADER_BYTES_MAX: Final = 16 << 10
+
+
+class ConsoleServer:
+    """One console in the running event loop."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self._settings = settings
+        self._console = Console(settings)
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._runner is not None, "not started"
+        return int(self._runner.addresses[0][1])
+
+    @property
+    def url(self) -> str:
+        """Where a browser of this machine finds it."""
+        host = self._settings.console_host
+        scheme = "https" if self._settings.console_tls_cert_path else "http"
+        shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
+        return f"{scheme}://{format_address(shown, self.port)}/"
+
+    async def start(self) -> None:
+        """Serve; serving when it returns. Raises SettingsError, or OSError for the address."""
+        settings = self._settings
+        self._runner = web.AppRunner(
+            self._console.application(),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=STOP_TIMEOUT_S,
+            max_field_size=HEADER_BYTES_MAX,
+        )
+        await self._runner.setup()
+        try:
+            await web.TCPSite(
+                self._runner,
+                settings.console_host or None,
+                settings.console_port,
+                backlog=WAITING_MAX,
+                ssl_context=_tls(settings),
+            ).start()
+        except BaseException:
+            await self.stop()
+            raise
+        log.info("console_serves listens=%s", format_address(settings.console_host, self.port))
+        if not (settings.is_on_loopback or settings.has_tls):
+            log.warning(
+                "console_open listens=%s: passwords are sent in clear beyond this machine; set"
+                " consoleTlsCertPath and consoleTlsKeyPath, or consoleBehindTls behind a proxy that"
+                " encrypts",
+                format_address(settings.console_host, self.port),
+            )
+
+    async def stop(self) -> None:
+        """Close the port and every connection; harmless when repeated."""
+        if self._runner is None:
+            return
+        began_s = time.monotonic()
+        runner, self._runner = self._runner, None
+        await runner.cleanup()
+        await self._console.close()
+        log.info("console_stopped seconds=%.2f", time.monotonic() - began_s)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Log an error that ended a task, or a callback; the console goes on."""
+        log.error("fault where=%s", what, exc_info=error)
+
+
+def _tls(settings: ConsoleSettings) -> ssl.SSLContext | None:
+    if not settings.console_tls_cert_path:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(
+            settings.console_tls_cert_path, settings.console_tls_key_path or None
+        )
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"consoleTlsCertPath={settings.console_tls_cert_path} cannot be used: {error}"
+        ) from None
+    return context

@@ -1,0 +1,172 @@
+"""What is seen of a cluster: answers that viewers share, and the rates of the last minutes."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, TypeVar
+
+import msgspec
+
+from aerobee.admin.brokers import first_rate
+from aerobee.client.cluster.directory import BrokerEntry
+from aerobee.client.cluster.routes import MASTER_ID
+from aerobee.console.kept_answers import AGE_S, KeptAnswers
+from aerobee.console.reach import ViewerAdmin
+from aerobee.remoting.errors import AerobeeError
+from aerobee.remoting.net.tasks import Tasks
+
+T = TypeVar("T")
+
+SAMPLE_S: Final = 2.0
+SAMPLES_MAX: Final = 300
+"""Ten minutes of rates."""
+WATCHED_S: Final = 60.0
+"""So long after the last look rates are still sampled."""
+SAMPLED_AT_ONCE: Final = 32
+BROKERS_AGE_S: Final = 1.5
+
+
+class RateSample(msgspec.Struct, frozen=True):
+    """Messages per second at a time (ms since 1970), of all brokers that answered."""
+
+    at_ms: int
+    put_rate: float
+    get_rate: float
+
+
+class BrokerSight(msgspec.Struct):
+    """A broker process as it was seen last: `state` are its own words, by RocketMQ's keys.
+
+    `error` is why there are no newer ones; `seen_ms` is when it answered last, 0 for never.
+    """
+
+    entry: BrokerEntry
+    state: dict[str, str] = {}
+    error: AerobeeError | None = None
+    seen_ms: int = 0
+
+    @property
+    def put_rate(self) -> float:
+        """Messages that it takes in a second; 0 while it does not answer."""
+        return 0.0 if self.error is not None else first_rate(self.state, "putTps")
+
+    @property
+    def get_rate(self) -> float:
+        """Messages that it gives out in a second; 0 while it does not answer."""
+        return 0.0 if self.error is not None else first_rate(self.state, "getTransferredTps")
+
+    @property
+    def disk_percent(self) -> str:
+        """How full its disk is, in RocketMQ's words: "42%", or a dash."""
+        text = self.state.get("commitLogDiskRatio", "")
+        try:
+            return f"{float(text) * 100:.0f} %"
+        except ValueError:
+            return "–"
+
+
+class Sight:
+    """A cluster as one user sees it; shared by all viewers who see as much.
+
+    Brokers are sampled while somebody looks, each for itself: one that is silent is shown as such.
+    """
+
+    def __init__(self, admin: ViewerAdmin) -> None:
+        self.admin = admin
+        self.brokers: dict[str, BrokerSight] = {}
+        self.rates: deque[RateSample] = deque(maxlen=SAMPLES_MAX)
+        self.trouble: AerobeeError | None = None
+        """Why nobody knows which brokers there are; None where that is known."""
+        self._answers = KeptAnswers()
+        self._tasks = Tasks()
+        self._looked_s = 0.0
+        self._sampled = asyncio.Event()
+        self._sampling = False
+        self._gate = asyncio.Semaphore(SAMPLED_AT_ONCE)
+        self._under_way: set[str] = set()
+
+    async def ask(
+        self, key: Hashable, question: Callable[[], Awaitable[T]], age_s: float = AGE_S
+    ) -> T:
+        """Return what others were told within the last `age_s`, else the question's answer."""
+        return await self._answers.get(key, question, age_s)
+
+    def forget(self) -> None:
+        """Show nothing of before a change."""
+        self._answers.forget()
+
+    async def entries(self) -> list[BrokerEntry]:
+        """Return the registered brokers, slaves too."""
+        return await self.ask("brokers", self.admin.brokers, BROKERS_AGE_S)
+
+    async def look(self, wait_s: float = 1.0) -> None:
+        """Keep sampling for a minute; the first one who looks waits a moment for the answers."""
+        self._looked_s = time.monotonic()
+        if not self._sampling:
+            self._sampling = True
+            self._sampled.clear()
+            self._tasks.start(self._sample(), "console samples")
+        if not self._sampled.is_set():
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._sampled.wait()
+            except TimeoutError:
+                return
+
+    async def close(self) -> None:
+        """Stop sampling and close every connection."""
+        await self._tasks.close()
+        await self._answers.close()
+        await self.admin.close()
+
+    async def _sample(self) -> None:
+        try:
+            while time.monotonic() - self._looked_s < WATCHED_S:
+                await self._sample_once()
+                self._sampled.set()
+                await asyncio.sleep(SAMPLE_S)
+        finally:
+            self._sampling = False
+
+    async def _sample_once(self) -> None:
+        try:
+            entries = await self.entries()
+        except AerobeeError as error:
+            self.trouble = error
+            return
+        self.trouble = None
+        known = {entry.address: entry for entry in entries}
+        for address in self.brokers.keys() - known.keys():
+            del self.brokers[address]
+        asked: list[asyncio.Task[None]] = []
+        for address, entry in known.items():
+            seen = self.brokers.setdefault(address, BrokerSight(entry))
+            seen.entry = entry
+            if address not in self._under_way:
+                self._under_way.add(address)
+                task = self._tasks.start(self._sample_broker(seen), "console sample")
+                asked += [task] if task is not None else []
+        if asked:  # who is slower than a sample is told of when he answers
+            await asyncio.wait(asked, timeout=SAMPLE_S / 2)
+        masters = [each for each in self.brokers.values() if each.entry.broker_id == MASTER_ID]
+        self.rates.append(
+            RateSample(
+                time.time_ns() // 1_000_000,
+                sum(each.put_rate for each in masters),
+                sum(each.get_rate for each in masters),
+            )
+        )
+
+    async def _sample_broker(self, seen: BrokerSight) -> None:
+        address = seen.entry.address
+        try:
+            async with self._gate:
+                state = await self.admin.ask_noting(address, self.admin.broker.state)
+        except AerobeeError as error:
+            seen.error = error
+        else:
+            seen.state, seen.error = state, None
+            seen.seen_ms = time.time_ns() // 1_000_000
+        finally:
+            self._under_way.discard(address)
