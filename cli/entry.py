@@ -5,7 +5,13 @@ from typing import Final
 
 from aerobee.remoting.extras import exit_without, missing
 
-_MORE: Final = {"broker": "broker", "namesrv": "broker", "demo": "broker", "export": "export"}
+_MORE: Final = {
+    "broker": "broker",
+    "console": "console",
+    "demo": "broker",
+    "export": "export",
+    "namesrv": "broker",
+}
 """Commands of `aerobee` that need more than `cli`: who asks for one is told of all at once."""
 
 

@@ -83,6 +83,9 @@ main = Program(
             "aerobee.cli.operate.doctor", "doctor", "why clients get no route, or nothing"
         ),
         "config": Lazy("aerobee.cli.operate.config", "config", "topics and groups as a file"),
+        "console": Lazy(
+            "aerobee.cli.console_start", "start", "the web console over a cluster", "console"
+        ),
         "export": Lazy(
             "aerobee.cli.export", "export", "write a store's messages to Parquet", "export"
         ),

@@ -1,10 +1,12 @@
-"""What to do about an error of a broker, in a sentence."""
+"""What an error is to a viewer: the status of the answer, and what to do about it."""
 
 from typing import Final
 
-from aerobee.client.errors import BrokerRefused
+from aiohttp import web
+
+from aerobee.client.errors import BrokerRefused, InvalidMessage, InvalidUse
 from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import CallTimedOut, NotConnected, Unavailable
+from aerobee.remoting.errors import AerobeeError, CallTimedOut, NotConnected, Unavailable
 
 _BY_CODE: Final = {
     ResponseCode.TOPIC_NOT_EXIST: "Look whether the topic was deleted, or is on other brokers.",
@@ -40,3 +42,20 @@ def advice(error: Exception, *, is_local: bool = False) -> str:
             return "Try again in a moment."
         case _:
             return ""
+
+
+def status_of(error: Exception) -> int:
+    """Return the status of HTTP that says of what kind an error is."""
+    match error:
+        case web.HTTPException():
+            return error.status
+        case InvalidUse() | InvalidMessage():
+            return 422
+        case BrokerRefused(code=ResponseCode.NO_PERMISSION):
+            return 403
+        case Unavailable():
+            return 504
+        case AerobeeError():
+            return 502
+        case _:
+            return 500

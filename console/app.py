@@ -10,12 +10,11 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from aerobee.client.errors import BrokerRefused, InvalidMessage, InvalidUse
-from aerobee.console.advice import advice
+from aerobee.console.advice import advice, status_of
 from aerobee.console.assets import PREFIX, Assets
 from aerobee.console.door import Door
 from aerobee.console.guard import CHANGING, is_meant, secure
-from aerobee.console.page import ConsolePage, PageRoute, Visit
+from aerobee.console.page import HTMX, ConsolePage, PageRoute, Visit
 from aerobee.console.pages.listed import PAGES
 from aerobee.console.rationing import Rations
 from aerobee.console.rendering import make_environment
@@ -23,8 +22,6 @@ from aerobee.console.roles import ConsoleRole
 from aerobee.console.sessions import Session
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
-from aerobee.remoting.codes import ResponseCode
-from aerobee.remoting.errors import AerobeeError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +72,17 @@ class Console:
         )
 
     def _handler(self, page: ConsolePage, route: PageRoute) -> Handler:
+        role = max(page.role, route.role)
+
         async def handle(request: web.Request) -> web.StreamResponse:
             session = self.door.session(request)
             if session is None:
                 return self.door.turn_away(request)
-            await self._check(request, session, max(page.role, route.role), costly=route.costly)
-            response = await route.handler(self._visit(request, session))
+            try:
+                await self._check(request, session, role, costly=route.costly)
+                response = await route.handler(self._visit(request, session))
+            except Exception as error:  # noqa: BLE001  one page that fails must not end the others
+                response = self._failed(request, error, session)
             self.door.remember(request, response, session)
             return response
 
@@ -124,30 +126,28 @@ class Console:
         """Answer whatever happens, with the headers that every answer has."""
         try:
             response = await handler(request)
-        except web.HTTPException as error:
-            response = error if error.status < 400 else self._failed(request, error.status, error)
-        except AerobeeError as error:
-            response = self._failed(request, _status(error), error)
-        except Exception as error:
-            log.error("console_fault path=%r", request.path, exc_info=error)
-            response = self._failed(request, 500, error)
+        except Exception as error:  # noqa: BLE001  likewise
+            response = self._failed(request, error, self.door.known(request))
         if request.method in CHANGING:
             self.sights.forget()
         secure(response, has_tls=self.settings.has_tls)
         return response
 
-    def _failed(self, request: web.Request, status: int, error: Exception) -> web.Response:
+    def _failed(
+        self, request: web.Request, error: Exception, session: Session | None
+    ) -> web.StreamResponse:
         """Say what went wrong and what to do, as a page or as the part of one that was wanted."""
-        session = self.door.session(request)
-        text = error.text if isinstance(error, web.HTTPException) else str(error)
-        if status == 500:
+        if isinstance(error, web.HTTPException) and error.status < 400:
+            return error
+        status, text = status_of(error), str(error)
+        if isinstance(error, web.HTTPException):
+            text = error.text or error.reason
+        elif status == 500:
+            log.error("console_fault path=%r", request.path, exc_info=error)
             text = "The console failed; its log has the reason."
-        is_part = request.headers.get("HX-Request") == "true"
-        values = {
-            "status": status,
-            "text": text or getattr(error, "reason", ""),
-            "advice": advice(error, is_local=session is not None and session.viewer.is_local),
-        }
+        is_part = request.headers.get(HTMX) == "true"
+        is_local = session is not None and session.viewer.is_local
+        values = {"status": status, "text": text, "advice": advice(error, is_local=is_local)}
         body = self.render("_error.html" if is_part else "error.html", values, session)
         answer = web.Response(text=body, status=status, content_type="text/html")
         if isinstance(error, web.HTTPException) and "Retry-After" in error.headers:
@@ -168,15 +168,3 @@ class Console:
 
 async def _healthz(request: web.Request) -> web.Response:
     return web.Response(text="ok\n")
-
-
-def _status(error: AerobeeError) -> int:
-    match error:
-        case InvalidUse() | InvalidMessage():
-            return 422
-        case BrokerRefused(code=ResponseCode.NO_PERMISSION):
-            return 403
-        case Unavailable():
-            return 504
-        case _:
-            return 502

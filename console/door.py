@@ -17,7 +17,7 @@ from aerobee.console.guard import (
 from aerobee.console.logins import LoginRefused, Logins
 from aerobee.console.page import HTMX
 from aerobee.console.rationing import Rations
-from aerobee.console.sessions import LIFE_S, Session, Sessions
+from aerobee.console.sessions import LIFE_S, Session, Sessions, Viewer
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
 from aerobee.remoting.errors import AerobeeError
@@ -50,19 +50,20 @@ class Door:
         self._of_all = Rations(burst=60, per_s=2)
 
     def session(self, request: web.Request) -> Session | None:
-        """Return whose request it is; who comes from this machine may get a session unasked."""
-        name = cookie_name(request, has_tls=self._has_tls)
-        token = request.cookies.get(name, "")
-        local = self._logins.local(request.remote, request.host, is_forwarded=is_forwarded(request))
+        """Return whose request it is; who comes from this machine gets a session unasked."""
+        found = self.known(request)
+        if found is None and request.method in ("GET", "HEAD"):
+            local = self._local(request)
+            found = self._sessions.begin(local) if local is not None else None
+        return found
+
+    def known(self, request: web.Request) -> Session | None:
+        """Return the session of a request's cookie, None where it has ended."""
+        token = request.cookies.get(cookie_name(request, has_tls=self._has_tls), "")
         found = self._sessions.find(token, is_click=HTMX not in request.headers)
-        if found is not None and not (found.viewer.is_local and local is None):
-            return found
-        if local is None or request.method not in ("GET", "HEAD"):
+        if found is not None and found.viewer.is_local and self._local(request) is None:
             return None
-        if (begun := request.get("session")) is None:
-            begun = request["session"] = self._sessions.begin(local)
-        assert isinstance(begun, Session)
-        return begun
+        return found
 
     def remember(
         self, request: web.Request, response: web.StreamResponse, session: Session
@@ -146,3 +147,6 @@ class Door:
         }
         text = self._render("login.html", values)
         return web.Response(text=text, status=status, content_type="text/html")
+
+    def _local(self, request: web.Request) -> Viewer | None:
+        return self._logins.local(request.remote, request.host, is_forwarded=is_forwarded(request))

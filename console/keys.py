@@ -57,11 +57,11 @@ class ConsoleKeys(ServerSettings):
         """Whether browsers come by https, to the console or to a proxy before it."""
         return self.console_behind_tls or bool(self.console_tls_cert_path)
 
-    def password(self) -> str:
+    def admin_password(self) -> str:
         """Return the password of `admin`, "" for none; raises SettingsError."""
         return _from_file(self.console_password_file, "consolePasswordFile", self.console_password)
 
-    def credentials(self) -> SessionCredentials | None:
+    def console_user(self) -> SessionCredentials | None:
         """Return with what the console looks for its viewers, None for their own; SettingsError."""
         text = _from_file(
             self.console_credentials_file, "consoleCredentialsFile", self.console_credentials

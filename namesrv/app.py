@@ -23,6 +23,7 @@ from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
+    from aerobee.console.serving import ConsoleServer
     from aerobee.remoting.net.access.guard import Guard
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class NameServer:
         self._expiry = Expiry(self.table, settings.scan_interval_ms, LateLooks(clock_ms))
         self._tasks = Tasks()
         self._server: Server | None = None
+        self.console: ConsoleServer | None = None
         self._stopped = False
 
     @property
@@ -88,6 +90,8 @@ class NameServer:
         log.info("namesrv_serves listens=%s kv=%s", listens, self.settings.kv_config_path)
         if not (self.settings.authentication_enabled or asks_for_certificates(self.settings)):
             tell_openness(log, "namesrv", [(self.settings.bind_address, self.port)])
+        if self.settings.console_enabled:
+            await self._start_console()
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the nameserver goes on."""
@@ -100,10 +104,22 @@ class NameServer:
         began_s = time.monotonic()
         brokers = len(self.table.brokers)
         self._expiry.stop()
+        if self.console is not None:
+            await self.console.stop()
         await self._tasks.finish(STOP_TIMEOUT_S)
         await self._server.close()
         self._stopped = True
         log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)
+
+    async def _start_console(self) -> None:
+        """Serve the console, too; what is wrong with its settings ends the nameserver's start."""
+        from aerobee.namesrv.console import start_console
+
+        try:
+            self.console = await start_console(self.settings, self.port)
+        except BaseException:
+            await self.stop()
+            raise
 
 
 def _guard(settings: NamesrvSettings) -> "Guard | None":

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from aerobee.console.keys import ConsoleKeys
 from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.config.settings import GivenPath, below_home
 from aerobee.remoting.net.access.keys import AccessKeys
@@ -32,7 +33,7 @@ CHANGEABLE: Final = frozenset(
 """What code 318 may change: switches that every request looks at, and none that names a place."""
 
 
-class NamesrvSettings(AccessKeys, NetSettings):
+class NamesrvSettings(ConsoleKeys, AccessKeys, NetSettings):
     """Defaults are RocketMQ's; keys of RocketMQ that have no field here have no effect."""
 
     promises = _PROMISES
@@ -60,3 +61,4 @@ class NamesrvSettings(AccessKeys, NetSettings):
     # ours: "10.0.0.0/8;fd00::/8", beside this machine, see remoting/net/admin_networks.py
     admin_allowed_networks: Annotated[str, AfterValidator(check_networks)] = ""
     routes_authentication_enabled: bool = False  # ours: routes (105, 106) are asked for, too
+    console_enabled: bool = False  # ours: the web console in this process (console/README.md)
