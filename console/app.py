@@ -12,9 +12,10 @@ from aiohttp.typedefs import Handler
 
 from aerobee.console.advice import advice, status_of
 from aerobee.console.assets import PREFIX, Assets
+from aerobee.console.changes import Changes
 from aerobee.console.door import Door
 from aerobee.console.guard import CHANGING, is_meant, secure
-from aerobee.console.page import HTMX, ConsolePage, PageRoute, Visit
+from aerobee.console.page import HTMX, ConsolePage, PageFrame, PageRoute, Visit
 from aerobee.console.pages.listed import PAGES
 from aerobee.console.rationing import Rations
 from aerobee.console.rendering import make_environment
@@ -39,6 +40,7 @@ class Console:
         self.assets = Assets()
         self._templates = make_environment(self.assets)
         self.door = Door(settings, self.sights, self.render)
+        self._frame = PageFrame(self.render, Changes())
         self._requests = Rations(burst=300, per_s=50)
         self._costly = Rations(burst=20, per_s=2)
 
@@ -118,7 +120,7 @@ class Console:
             session,
             self.sights.reading(credentials),
             self.sights.of(credentials).admin,
-            lambda template, values: self.render(template, values, session),
+            self._frame,
         )
 
     @web.middleware

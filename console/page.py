@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
+from aerobee.console.changes import Changes
 from aerobee.console.reach import ViewerAdmin
 from aerobee.console.roles import ConsoleRole
 from aerobee.console.sessions import Session
@@ -40,6 +41,13 @@ class ConsolePage(NamedTuple):
     role: ConsoleRole = ConsoleRole.READER
 
 
+class PageFrame(NamedTuple):
+    """What a console does for its pages: renders them, and keeps what was changed."""
+
+    render: Callable[[str, Mapping[str, Any], Session], str]
+    changes: Changes
+
+
 class Visit:
     """One request of a viewer: what he asks, what he may, what he is answered with.
 
@@ -57,13 +65,13 @@ class Visit:
         session: Session,
         sight: Sight,
         admin: ViewerAdmin,
-        render: Callable[[str, Mapping[str, Any]], str],
+        frame: PageFrame,
     ) -> None:
         self.request = request
         self.session = session
         self.sight = sight
         self.admin = admin
-        self._render = render
+        self.frame = frame
 
     @property
     def role(self) -> ConsoleRole:
@@ -105,8 +113,18 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Answer with a template, a whole page or, where it is written as one, a part."""
-        text = self._render(template, {**values, "visit": self})
+        text = self.frame.render(template, {**values, "visit": self}, self.session)
         return web.Response(text=text, status=status, content_type="text/html")
+
+    def changed(self, what: str) -> None:
+        """Say that something was changed: to the log, the page of changes, and the viewer."""
+        self.frame.changes.note(self.session.viewer.name, self.request.remote or "", what)
+        self.session.said.append(f"{what[:1].upper()}{what[1:]}.")
+
+    @staticmethod
+    def quoted(name: str) -> str:
+        """Return a name as a part of an address."""
+        return quote(name, safe="")
 
     def go(self, path: str, said: str = "", **query: str) -> web.Response:
         """Lead to a page after a change; it shows what was `said`, once."""

@@ -3,6 +3,6 @@
 from typing import Final
 
 from aerobee.console.page import ConsolePage
-from aerobee.console.pages import overview
+from aerobee.console.pages import overview, topics
 
-PAGES: Final[tuple[ConsolePage, ...]] = (overview.PAGE,)
+PAGES: Final[tuple[ConsolePage, ...]] = (overview.PAGE, topics.PAGE)
