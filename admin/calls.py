@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from aerobee.client.cluster.brokers import Brokers
 from aerobee.client.cluster.directory import BrokerEntry, Cluster
-from aerobee.client.cluster.routes import MASTER_ID
+from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.remoting.bodies import Body, TopicRouteData, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
@@ -96,6 +97,10 @@ class AdminCalls(Cluster):
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 return None
             raise
+
+    def routed(self) -> Brokers:
+        """Return the brokers as routes name them, which are asked for anew."""
+        return Brokers(self.connections, RouteCache(self._nameservers))
 
     async def masters_with(self, topic: str) -> dict[str, str]:
         """Return the addresses of the masters that have a topic, by broker name.

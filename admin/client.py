@@ -15,6 +15,7 @@ from aerobee.admin.metadata import MetadataAdmin
 from aerobee.admin.offsets import OffsetAdmin
 from aerobee.admin.reading import MessageAdmin
 from aerobee.admin.topics import TopicAdmin
+from aerobee.admin.tracks import TrackAdmin
 from aerobee.remoting.bodies import TopicList
 from aerobee.remoting.codes import RequestCode
 
@@ -48,8 +49,13 @@ class AdminClient(AdminCalls):
 
     @cached_property
     def message(self) -> MessageAdmin:
-        """Messages where they lie: browse, follow."""
+        """Messages where they lie: browse, find, follow."""
         return MessageAdmin(self, self.topic)
+
+    @cached_property
+    def track(self) -> TrackAdmin:
+        """The path of a message: its records, and how each group stands to it."""
+        return TrackAdmin(self, self.topic, self.group, self.offset, self.message)
 
     @cached_property
     def dead_letter(self) -> DeadLetterAdmin:

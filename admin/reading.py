@@ -11,6 +11,8 @@ from aerobee.admin.calls import AdminCalls, side_by_side
 from aerobee.admin.topics import TopicAdmin
 from aerobee.client.cluster.decoding import decode_pulled
 from aerobee.client.errors import InvalidUse
+from aerobee.client.finding.found import FoundMessages
+from aerobee.client.finding.search import Search, find
 from aerobee.client.message import MessageQueue
 from aerobee.client.pulls.raw import PullStatus, read_reply
 from aerobee.client.received import ReceivedMessage
@@ -28,6 +30,9 @@ PULL_BYTES: Final = 64 * 1024
 """What one pull brings: a listing holds so much of each queue."""
 FOLLOW_S: Final = 0.3
 """Between two looks at queues that have nothing new."""
+FOUND_MAX: Final = 64
+"""Messages of one key or id that are told, unless more are asked for."""
+FIND_TIMEOUT_MS: Final = 10_000
 ANY_TAG: Final = "*"
 TAG_SEPARATOR: Final = "||"
 
@@ -132,6 +137,22 @@ class MessageAdmin:
 
         by_queue = {span.queue: span for span in whole}
         return list((await side_by_side(by_queue, lambda each: cut(by_queue[each]))).values())
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        message_id: str | None = None,
+        messages_max: int = FOUND_MAX,
+        timeout_ms: int = FIND_TIMEOUT_MS,
+    ) -> FoundMessages:
+        """Find messages by a business key or an id in the brokers' index (12), the oldest first.
+
+        Raises InvalidUse unless one of both is given, RouteMissing for a topic that nobody has.
+        """
+        search = Search.of(topic, key, message_id, (None, None), messages_max)
+        return await find(self._admin.routed(), search, timeout_ms)
 
     async def browse(
         self,
