@@ -12,6 +12,7 @@ from aerobee.admin.dead_letters import DeadLetterAdmin
 from aerobee.admin.doctor import Doctor
 from aerobee.admin.groups import GroupAdmin
 from aerobee.admin.metadata import MetadataAdmin
+from aerobee.admin.publishing import PublishAdmin
 from aerobee.admin.offsets import OffsetAdmin
 from aerobee.admin.reading import MessageAdmin
 from aerobee.admin.topics import TopicAdmin
@@ -56,6 +57,11 @@ class AdminClient(AdminCalls):
     def track(self) -> TrackAdmin:
         """The path of a message: its records, and how each group stands to it."""
         return TrackAdmin(self, self.topic, self.group, self.offset, self.message)
+
+    @cached_property
+    def publish(self) -> PublishAdmin:
+        """Messages sent by hand, one at a time."""
+        return PublishAdmin(self)
 
     @cached_property
     def dead_letter(self) -> DeadLetterAdmin:

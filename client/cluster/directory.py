@@ -51,6 +51,8 @@ class Cluster:
         (`api_timeout_ms`), how to encrypt (`tls`) and for which unit to ask (`unit_name`).
         """
         settings = given("settings", settings, ClientSettings)
+        self.asked = namesrv
+        self.settings = settings
         self.connections = Connections(settings, refuse_requests)
         self._nameservers = Nameservers(
             self.connections, parse_namesrv(namesrv), settings.unit_name, in_order=True
