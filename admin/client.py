@@ -12,8 +12,8 @@ from aerobee.admin.dead_letters import DeadLetterAdmin
 from aerobee.admin.doctor import Doctor
 from aerobee.admin.groups import GroupAdmin
 from aerobee.admin.metadata import MetadataAdmin
-from aerobee.admin.publishing import PublishAdmin
 from aerobee.admin.offsets import OffsetAdmin
+from aerobee.admin.publishing import PublishAdmin
 from aerobee.admin.reading import MessageAdmin
 from aerobee.admin.topics import TopicAdmin
 from aerobee.admin.tracks import TrackAdmin

@@ -1,5 +1,6 @@
 """A message's body as a person reads it: text, JSON or bytes, and never more than fits."""
 
+import codecs
 import unicodedata
 from typing import Final
 
@@ -14,6 +15,7 @@ HEX_BYTES_MAX: Final = 16 << 10
 HEX_ROW: Final = 16
 SNIPPET_CHARACTERS: Final = 120
 _KEPT: Final = frozenset("\n\t")
+_decoder: Final = codecs.getincrementaldecoder("utf-8")  # the beginning may end within a sign
 
 
 class ShownBody(msgspec.Struct, frozen=True):
@@ -53,11 +55,9 @@ def shown_body(body: bytes, wanted: str = "") -> ShownBody:
 def snippet(body: bytes) -> str:
     """Return the beginning of a body on one line; what is no text is written in hex."""
     try:
-        text = body[: SNIPPET_CHARACTERS * 4].decode()
-    except UnicodeDecodeError as error:
-        if error.start == 0 or error.end < SNIPPET_CHARACTERS * 4 - 3 and error.reason != _CUT:
-            return body[: SNIPPET_CHARACTERS // 3].hex(" ")
-        text = body[: error.start].decode()
+        text = _decoder().decode(body[: SNIPPET_CHARACTERS * 4])
+    except UnicodeDecodeError:
+        return body[: SNIPPET_CHARACTERS // 3].hex(" ")
     return visible(" ".join(text[:SNIPPET_CHARACTERS].split()))
 
 
@@ -71,9 +71,6 @@ def visible(text: str) -> str:
         else ascii(each)[1:-1]
         for each in text
     )
-
-
-_CUT: Final = "unexpected end of data"
 
 
 def _text(body: bytes) -> str | None:

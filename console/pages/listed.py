@@ -1,8 +1,20 @@
-"""The pages, in the order of the navigation; a new one is a module beside this and a line here."""
+"""The pages of the console, in the order of the navigation."""
 
 from typing import Final
 
 from aerobee.console.page import ConsolePage
-from aerobee.console.pages import overview, topics
+from aerobee.console.pages import (
+    message,
+    messages,
+    overview,
+    publish,
+    topics,
+)
 
-PAGES: Final[tuple[ConsolePage, ...]] = (overview.PAGE, topics.PAGE)
+PAGES: Final[tuple[ConsolePage, ...]] = (
+    overview.PAGE,
+    topics.PAGE,
+    messages.PAGE,
+    message.PAGE,
+    publish.PAGE,
+)

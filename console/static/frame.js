@@ -1,4 +1,4 @@
-// The chosen theme counts before anything is drawn; without a choice the system's does.
+// The frame of every page: the theme, which counts before anything is drawn, and the menu.
 "use strict";
 {
   const KEY = "aerobee-theme";
@@ -19,12 +19,7 @@
     }
     document.dispatchEvent(new CustomEvent("aerobee:theme"));
   };
-
-  const chosen = stored();
-  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
-
-  document.addEventListener("click", (event) => {
-    if (!event.target.closest("[data-theme-switch]")) return;
+  const switchTheme = () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try {
       localStorage.setItem(KEY, root.dataset.theme);
@@ -32,6 +27,20 @@
       // it holds for this page alone, then
     }
     show();
+  };
+  const switchMenu = (button) => {
+    const isOpen = button.closest("header").toggleAttribute("data-open");
+    button.setAttribute("aria-expanded", String(isOpen));
+  };
+
+  root.classList.remove("no-script");
+  const chosen = stored();
+  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-theme-switch]")) switchTheme();
+    const menu = target.closest("[data-menu-switch]");
+    if (menu) switchMenu(menu);
   });
   system.addEventListener("change", show);
   document.addEventListener("DOMContentLoaded", show);
