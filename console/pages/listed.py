@@ -1,4 +1,4 @@
-"""The pages of the console, in the order of the navigation."""
+"""The pages, in the order of the navigation; a new one is a module beside this and a line here."""
 
 from typing import Final
 
