@@ -25,7 +25,7 @@ ifeq ($(wildcard .dev/aerobee/remoting/py.typed),)
 .PHONY: $(BUILT)
 endif
 
-.PHONY: help setup demo test quick lint types bench bench-clients bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark interop seeds soak release-check wheels lock clean
+.PHONY: help setup demo test quick lint types bench bench-clients bench-peer bench-cold bench-behind bench-overload bench-growth bench-handover bench-spark docs interop seeds soak release-check wheels lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,9 @@ bench-handover: $(READY) ## what is delivered twice when groups grow and shrink,
 
 bench-spark: $(READY) ## the Spark pipeline: CPU of JVM and workers, with the bars
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.pipeline.spark_speed $(ARGS)
+
+docs: $(READY) ## the site of documents, into build/docs/site
+	@$(BIN)/python -m deploy.documents $(ARGS)
 
 interop: $(READY) ## real RocketMQ clients and servers against ours, and a cluster of Spark's
 	$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m interop tests/interop tests/spark $(ARGS)

@@ -1,0 +1,137 @@
+"""Every request code: who serves it, with which fields, and why others are not served."""
+
+import asyncio
+import inspect
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from aerobee.broker.processors import unserved as broker_unserved
+from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
+from aerobee.namesrv import unserved as namesrv_unserved
+from aerobee.namesrv.processors import FAMILIES as NAMESRV_FAMILIES
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.headers.pull import PullMessageReply, PullMessageRequest
+from aerobee.remoting.headers.typed import Header
+from aerobee.testing.cluster import EmbeddedCluster
+from deploy.documents.tables import code, sentence, table
+
+HEAD: Final = ("code", "name", "asks", "is told", "")
+DEPTH_MAX: Final = 4
+FOLLOWED: Final = ("aerobee.broker.", "aerobee.namesrv.")
+EVERYTHING: Final = {
+    "enable_lmq": True,
+    "enable_multi_dispatch": True,
+    "authentication_metadata_provider": "org.apache.rocketmq.auth.authentication.provider."
+    "LocalAuthenticationMetadataProvider",
+}
+"""Settings of a broker that has all features that serve codes."""
+PULLS: Final = (
+    "Hand out messages of one queue from an offset on; wait for some where there are none."
+)
+_NAMES: Final = {value: name for name, value in vars(RequestCode).items() if name.isupper()}
+
+Served = tuple[type[Header], Callable[..., Any]]
+
+
+@cache
+def broker_table() -> dict[int, Served]:
+    """Return what a broker that has every feature serves, but for pulls; it is started for that."""
+    features = asyncio.run(_of_features())
+    tables = (*(family.table for family in FAMILIES), *features)
+    return {each: served for found in tables for each, served in found.items()}
+
+
+async def _of_features() -> list[dict[int, Served]]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with EmbeddedCluster(root=Path(folder), broker_settings=EVERYTHING) as cluster:
+            rooms = cluster.brokers[0].rooms
+            return [dict(room.answers.table) for room in rooms if room.answers is not None]
+
+
+def served_codes() -> str:
+    """Return the codes of broker and nameserver, and those that none of them serves."""
+    broker = [_row(number, *served) for number, served in broker_table().items()]
+    for number in SERVED_BY_CONNECTION:
+        broker.append(_line(number, PullMessageRequest, [PullMessageReply], PULLS))
+    namesrv = [
+        _row(number, *served)
+        for family in NAMESRV_FAMILIES
+        for number, served in family.table.items()
+    ]
+    by_number = {int(row[0].strip("`")): row for row in broker}
+    broker_served = {number: by_number[number] for number in sorted(by_number)}
+    names = {each: row for row in namesrv for each in (int(row[0].strip("`")),)}
+    return "\n\n".join(
+        (
+            "## The broker",
+            table(HEAD, broker_served.values()),
+            "## The nameserver",
+            table(HEAD, (names[number] for number in sorted(names))),
+            "## Not served by the broker",
+            _unserved(broker_unserved.UNSERVED, set(broker_served)),
+            "## Not served by the nameserver",
+            _unserved(namesrv_unserved.UNSERVED, set(names)),
+        )
+    )
+
+
+def _unserved(reasons: dict[int, str], served: set[int]) -> str:
+    rows = (
+        (code(number), code(_NAMES.get(number, "")), reason)
+        for number, reason in sorted(reasons.items())
+        if number not in served
+    )
+    return table(("code", "name", "why"), rows)
+
+
+def _row(number: int, header: type[Header], serve: Callable[..., Any]) -> tuple[str, ...]:
+    answers = [each for each in _answers(serve) if each is not header]
+    return _line(number, header, answers, sentence(inspect.getdoc(serve)))
+
+
+def _line(
+    number: int, header: type[Header], answers: list[type[Header]], said: str
+) -> tuple[str, ...]:
+    told = "<br>or ".join(filter(None, (_fields(each) for each in answers)))
+    return code(number), code(_NAMES.get(number, "")), _fields(header), told, said
+
+
+def _fields(header: type[Header]) -> str:
+    """Name a header's fields as the wire has them; those that may be missing end with `?`."""
+    return ", ".join(
+        code(field.encode_name + ("" if field.required else "?"))
+        for field in msgspec.structs.fields(header)
+    )
+
+
+def _answers(serve: Callable[..., Any]) -> list[type[Header]]:
+    """Return the headers that a function, or one that it calls, may answer with."""
+    found: dict[type[Header], None] = {}
+    for name, value in _used(serve, DEPTH_MAX, set()):
+        if isinstance(value, type) and issubclass(value, Header) and not name.endswith("Request"):
+            found[value] = None
+    found.pop(Header, None)
+    return [each for each in found if each.__name__ != "NoHeader"]
+
+
+def _used(serve: Callable[..., Any], depth: int, seen: set[Any]) -> Iterator[tuple[str, Any]]:
+    function = inspect.unwrap(getattr(serve, "__func__", serve))
+    if depth == 0 or function in seen or not hasattr(function, "__globals__"):
+        return
+    seen.add(function)
+    body = inspect.getsource(function)
+    body = body[body.index(":\n") :]
+    for name in dict.fromkeys(re.findall(r"\b[A-Za-z_]\w+", body)):
+        value = function.__globals__.get(name)
+        yield name, value
+        if inspect.isfunction(value) and value.__module__.startswith(FOLLOWED):
+            yield from _used(value, depth - 1, seen)
+        method = getattr(getattr(serve, "__self__", None), name, None)
+        if inspect.ismethod(method):
+            yield from _used(method, depth - 1, seen)
