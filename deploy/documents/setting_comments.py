@@ -18,18 +18,19 @@ class Comment(NamedTuple):
     heading: str
 
 
-@cache
 def comments(settings: type) -> dict[str, Comment]:
     """Return what is said of the fields that a class declares itself; nothing of compiled ones."""
     source = _source(settings)
-    if source is None:
-        return {}
+    return {} if source is None else _of_class(source, settings.__name__)
+
+
+@cache
+def _of_class(source: Path, name: str) -> dict[str, Comment]:
     lines = source.read_text().splitlines()
-    tree = ast.parse("\n".join(lines))
     found: dict[str, Comment] = {}
     heading = ""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ClassDef) or node.name != settings.__name__:
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if not isinstance(node, ast.ClassDef) or node.name != name:
             continue
         for field in node.body:
             if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
