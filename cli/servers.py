@@ -79,7 +79,10 @@ def _options(
         )
         found.append(option)
         if is_secret(key):  # else it would be seen in the list of processes
+            text = shown.get(key + FILE)
             found.append(
-                click.Option([f"--{option_name(key + FILE)}"], metavar="FILE", hidden=True)
+                click.Option(
+                    [f"--{option_name(key + FILE)}"], metavar="FILE", help=text, hidden=text is None
+                )
             )
     return found

@@ -1,17 +1,15 @@
 """The console's settings, in a process of its own and beside a nameserver."""
 
-from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 from pydantic import Field, field_validator
 
 from aerobee.console.roles import BY_WORD, ConsoleRole
-from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings, SettingsError
+from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
 from aerobee.remoting.net.access.credentials import SessionCredentials
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-SECRET_BYTES_MAX: Final = 4096
 
 
 class ConsoleKeys(ServerSettings):
@@ -26,10 +24,8 @@ class ConsoleKeys(ServerSettings):
     console_host: AtStart[Guarded[str]] = "127.0.0.1"
     console_port: AtStart[int] = Field(default=8082, ge=0, le=65535)  # 0 takes a free one
     console_password: AtStart[Guarded[str]] = ""
-    console_password_file: AtStart[Guarded[str]] = ""  # its first line, in place of the password
     # {"accessKey":"...","secretKey":"..."}: with what the console looks for all its viewers
     console_credentials: AtStart[Guarded[str]] = ""
-    console_credentials_file: AtStart[Guarded[str]] = ""
     console_role_max: AtStart[Literal["reader", "operator", "admin"]] = "admin"
     console_behind_tls: AtStart[bool] = False  # a proxy encrypts: cookies are for https alone
     console_tls_cert_path: AtStart[Guarded[str]] = ""
@@ -57,19 +53,12 @@ class ConsoleKeys(ServerSettings):
         """Whether browsers come by https, to the console or to a proxy before it."""
         return self.console_behind_tls or bool(self.console_tls_cert_path)
 
-    def admin_password(self) -> str:
-        """Return the password of `admin`, "" for none; raises SettingsError."""
-        return _from_file(self.console_password_file, "consolePasswordFile", self.console_password)
-
-    def console_user(self) -> SessionCredentials | None:
-        """Return with what the console looks for its viewers, None for their own; SettingsError."""
-        text = _from_file(
-            self.console_credentials_file, "consoleCredentialsFile", self.console_credentials
+    @property
+    def user(self) -> SessionCredentials | None:
+        """With what the console looks for its viewers; None where each looks with his own."""
+        return (
+            _credentials_of(self.console_credentials) if self.console_credentials.strip() else None
         )
-        try:
-            return _credentials_of(text) if text.strip() else None
-        except ValueError as error:
-            raise SettingsError(f"consoleCredentialsFile: {error}") from None
 
 
 def _credentials_of(text: str) -> SessionCredentials:
@@ -80,16 +69,3 @@ def _credentials_of(text: str) -> SessionCredentials:
     if found is None or not (found.access_key.strip() and found.secret_key.strip()):
         raise ValueError('allowed: JSON like {"accessKey":"...","secretKey":"..."}')
     return found
-
-
-def _from_file(path: str, key: str, otherwise: str) -> str:
-    if not path:
-        return otherwise
-    try:
-        with Path(path).open("rb") as stream:
-            text = stream.read(SECRET_BYTES_MAX).decode()
-    except (OSError, UnicodeError) as error:
-        raise SettingsError(f"{key}={path} cannot be read: {error}") from None
-    if not text.strip():
-        raise SettingsError(f"{key}={path} is empty")
-    return text.strip()

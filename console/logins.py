@@ -42,7 +42,7 @@ class Logins:
 
     def __init__(self, settings: ConsoleSettings, sights: Sights) -> None:
         self._sights = sights
-        self._password = settings.admin_password()
+        self._password = settings.console_password
         self._role_max = settings.role_max
         self.is_on_loopback = settings.is_on_loopback
         self.lets_machine_in = settings.is_on_loopback and not self._password and sights.own is None

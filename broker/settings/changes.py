@@ -30,7 +30,8 @@ from aerobee.remoting.config.secret_keys import (
     plain_key,
     without_secrets,
 )
-from aerobee.remoting.config.settings import FILE_BYTES_MAX, SettingsError, Trait
+from aerobee.remoting.config.settings import SettingsError, Trait
+from aerobee.remoting.config.sources import FILE_BYTES_MAX
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.keys import AccessKeys
 

@@ -7,8 +7,9 @@ have no effect.
 
 import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -92,6 +93,7 @@ class BrokerSettings(
     """
 
     promises = PROMISES
+    variables: ClassVar[Mapping[str, str]] = {"NAMESRV_ADDR": "namesrvAddr"}
 
     # Who and where
     broker_cluster_name: AtStart[Guarded[str]] = Field(default="DefaultCluster", min_length=1)

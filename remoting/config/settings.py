@@ -16,11 +16,11 @@ destroy or expose, which not everybody may change from afar.
 Values come from, the stronger first: options, `AEROBEE_` variables, the file, the defaults. A key
 is recognised in any spelling that differs only in case, dots, dashes and underscores: `listenPort`,
 `listen-port` and `AEROBEE_LISTEN_PORT` are one. Where a value is a secret the key with `File`
-behind it names a file that has it.
+behind it names a file that has it, and systemd may hand one over (sources.py).
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -29,7 +29,6 @@ from typing import (
     Any,
     ClassVar,
     Final,
-    NamedTuple,
     Self,
     TypeAlias,
     TypeVar,
@@ -48,23 +47,18 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from aerobee.remoting.config.allowed_values import allowed_values
-from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.promises import Promise
-from aerobee.remoting.config.secret_keys import (
-    FILE,
-    HIDDEN,
-    file_key_of,
-    is_secret,
-    open_to_others,
-    plain_key,
-    read_secret,
-    without_secrets,
+from aerobee.remoting.config.secret_keys import HIDDEN, is_secret, plain_key, without_secrets
+from aerobee.remoting.config.sources import (
+    ENV_PREFIX,
+    Given,
+    Places,
+    SourceError,
+    sources,
+    with_secrets,
 )
 from aerobee.remoting.errors import AerobeeError
 
-ENV_PREFIX: Final = "AEROBEE_"
-OPTION: Final = "option"
-FILE_BYTES_MAX: Final = 1 << 20  # a settings file is typed by hand; anything larger is a mistake
 NUMBER_MAX: Final = 1 << 53  # a thousand times that, for milliseconds, fits into 64 bits
 SHOWN_CHARS_MAX: Final = 200  # of a value that is refused
 
@@ -114,14 +108,6 @@ Guarded: TypeAlias = Annotated[T, Trait.GUARDED]
 GivenPath = Annotated[Path, BeforeValidator(_named)]
 
 
-class _Given(NamedTuple):
-    """One value as somebody wrote it, and where."""
-
-    value: str
-    origin: str  # "option", "AEROBEE_LISTEN_PORT", "in broker.conf"
-    outweighs_file: bool = True
-
-
 @dataclass
 class _Origins:
     """Where values come from, which makes no settings different from others of the same values."""
@@ -147,6 +133,8 @@ class ServerSettings(BaseModel):
 
     promises: ClassVar[Mapping[str, Promise]] = {}
     """Keys of RocketMQ without a field here that are refused rather than passed over."""
+    variables: ClassVar[Mapping[str, str]] = {}
+    """Variables that RocketMQ reads where nothing else says so, each with its key."""
 
     _origins: _Origins = PrivateAttr(default_factory=_Origins)
 
@@ -175,12 +163,16 @@ class ServerSettings(BaseModel):
         """
         known = {plain_key(key): name for name, key in cls.keys().items()}
         known |= {plain_key(name): name for name in cls.model_fields}
-        given: dict[str, _Given] = {}
+        given: dict[str, Given] = {}
         warnings: list[str] = []
         idle: list[str] = []
         unkept: list[str] = []
-        sources = _sources(file, os.environ if environ is None else environ, options or {})
-        for key, value in _with_secrets(file, sources, known, warnings, unkept):
+        places = Places(file, os.environ if environ is None else environ, options or {})
+        try:
+            found = list(sources(places, known, cls.variables))
+        except SourceError as error:
+            raise SettingsError(str(error)) from None
+        for key, value in with_secrets(file, found, known, warnings, unkept):
             if (name := known.get(plain_key(key))) is not None:
                 given[name] = value
             elif (problem := cls._unkept(key, value)) is not None:
@@ -209,12 +201,12 @@ class ServerSettings(BaseModel):
 
         Raises SettingsError that names each value that is not allowed, and each promise.
         """
-        asked = ((key, _Given(value, "changed while it runs")) for key, value in changes.items())
+        asked = ((key, Given(value, "changed while it runs")) for key, value in changes.items())
         if unkept := [text for key, value in asked if (text := self._unkept(key, value))]:
             raise SettingsError("\n".join(unkept))
         known = {plain_key(key): name for name, key in self.keys().items()}
         given = {
-            known[plain_key(key)]: _Given(value, "changed while it runs")
+            known[plain_key(key)]: Given(value, "changed while it runs")
             for key, value in changes.items()
             if plain_key(key) in known
         }
@@ -267,7 +259,7 @@ class ServerSettings(BaseModel):
         )
 
     @classmethod
-    def _unkept(cls, key: str, value: _Given) -> str | None:
+    def _unkept(cls, key: str, value: Given) -> str | None:
         """Say why a key cannot be passed over, None where it can."""
         promises = {plain_key(known): known for known in cls.promises}
         if (name := promises.get(plain_key(key))) is None:
@@ -286,7 +278,7 @@ class ServerSettings(BaseModel):
         return f"unknown key {shown} ({origin}) is ignored: {hint}"
 
     @classmethod
-    def _problems(cls, error: ValidationError, given: Mapping[str, _Given]) -> Iterator[str]:
+    def _problems(cls, error: ValidationError, given: Mapping[str, Given]) -> Iterator[str]:
         """Turn each complaint of the validation into a sentence for the operator."""
         names = {key: name for name, key in cls.keys().items()}
         for problem in error.errors():
@@ -315,79 +307,6 @@ def _key(name: str, info: FieldInfo) -> str:
     if isinstance(alias, AliasChoices):
         alias = alias.choices[0]
     return alias if isinstance(alias, str) else to_camel(name)
-
-
-def _with_secrets(
-    file: Path | None,
-    sources: Iterable[tuple[str, _Given]],
-    known: Mapping[str, str],
-    warnings: list[str],
-    problems: list[str],
-) -> Iterator[tuple[str, _Given]]:
-    """Yield what sources give, with what files have for secrets in the place of their names.
-
-    Where a file names one, no settings file decides on it: code 25 would write it down beside it.
-    """
-    given: set[tuple[str, str]] = set()  # secrets, and by which source
-    files: set[Path] = set()
-    for key, value in sources:
-        of = file_key_of(key)
-        names_file = of in known and plain_key(key) not in known
-        if names_file or (is_secret(key) and value.value.strip()):
-            source = ENV_PREFIX if value.origin.startswith(ENV_PREFIX) else value.origin
-            secret = known.get(of if names_file else plain_key(key), key), source
-            if secret in given:
-                problems.append(f"{key} ({value.origin}): both it and a file for it are given")
-                continue
-            given.add(secret)
-        if names_file:
-            path = Path(value.value.strip())
-            try:
-                value = _Given(read_secret(value.value), f"by {key}, {value.origin}")
-            except ValueError as error:
-                problems.append(f"{key} ({value.origin}): {error}")
-                continue
-            files.add(path)
-            key = known[of]
-        elif is_secret(key) and value.value.strip():
-            if value.origin == OPTION:
-                warnings.append(f"{key} can be seen in the list of processes: use {key}{FILE}")
-            elif file is not None and not value.outweighs_file:
-                files.add(file)
-        yield key, value
-    warnings += filter(None, map(open_to_others, sorted(files)))
-
-
-def _sources(
-    file: Path | None, environ: Mapping[str, str], options: Mapping[str, str]
-) -> Iterator[tuple[str, _Given]]:
-    """Yield every value that somebody gave, the weakest source first."""
-    if file is not None:
-        for key, value in _read(file).items():
-            yield key, _Given(value, f"in {file}", outweighs_file=False)
-    for variable, value in sorted(environ.items()):
-        if variable.startswith(ENV_PREFIX):
-            yield variable.removeprefix(ENV_PREFIX), _Given(value, variable)
-    for key, value in options.items():
-        yield key, _Given(value, OPTION)
-
-
-def _read(file: Path) -> dict[str, str]:
-    """Read a properties file; raise SettingsError that says why it cannot be."""
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(FILE_BYTES_MAX + 1)
-        if len(data) > FILE_BYTES_MAX:
-            raise SettingsError(f"{file}: over {FILE_BYTES_MAX} bytes, this is no settings file")
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            text = data.decode("latin-1")  # what java.util.Properties reads
-        return parse_java_properties(text)
-    except OSError as error:
-        raise SettingsError(f"cannot read settings file {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"{file}: {error}") from None
 
 
 def _is_rocketmq_key(key: str) -> bool:

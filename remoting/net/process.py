@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.errors import AerobeeError, system_error
+from aerobee.remoting.net.service_manager import ServiceManager
 from aerobee.remoting.net.stop_while_starting import StopWhileStarting
 
 T = TypeVar("T")
@@ -106,9 +107,11 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
     the start holds the loop, as the recovery of a store does, the process ends at once, with 0; to
     the files that is a kill. A second signal is told that the stop is under way, a third ends the
     process. SIGQUIT writes where every thread is to standard error, as the JVM does, also while the
-    loop hangs; SIGUSR1 and SIGUSR2 are logged and do nothing. Raises what the service's start
-    raises.
+    loop hangs; SIGUSR1 and SIGUSR2 are logged and do nothing. A service manager that waits for it
+    (systemd's `Type=notify`) is told that it serves, that it stops, and that the loop turns. Raises
+    what the service's start raises.
     """
+    manager = ServiceManager.of_environment(os.environ)
     stop = asyncio.Event()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -120,6 +123,7 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
         asked.append(loop.time())
         if len(asked) == 1:
             log.info("stop_asked signal=%s", number.name)
+            manager.stops()
             stop.set()
             start.cancel()  # nothing, once it serves
         elif len(asked) < IMPATIENT:
@@ -134,11 +138,7 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
             os._exit(128 + number)
 
     start = loop.create_task(service.start())  # which runs when this waits for it
-    for number in STOPS:
-        loop.add_signal_handler(number, ask, number)
-    for number in PASSED_OVER:
-        loop.add_signal_handler(number, log.warning, "signal_ignored signal=%s", number.name)
-    faulthandler.register(signal.SIGQUIT, file=STDERR_FD)
+    _hear_signals(loop, ask)
     loop.set_exception_handler(partial(_tell_uncaught, service))
     asked_early = StopWhileStarting(loop, STOPS)
     try:
@@ -151,10 +151,24 @@ async def serve(service: Service, announcement: Callable[[], str]) -> None:
     finally:
         asked_early.end()
     spare_collector()
-    print(announcement(), flush=True)
+    said = announcement()
+    print(said, flush=True)
+    manager.serves(said)
+    end_beats = manager.beat(loop)
     await stop.wait()
+    end_beats()
     await service.stop()
     stopped.set()
+
+
+def _hear_signals(
+    loop: asyncio.AbstractEventLoop, ask_to_stop: Callable[[signal.Signals], None]
+) -> None:
+    for number in STOPS:
+        loop.add_signal_handler(number, ask_to_stop, number)
+    for number in PASSED_OVER:
+        loop.add_signal_handler(number, log.warning, "signal_ignored signal=%s", number.name)
+    faulthandler.register(signal.SIGQUIT, file=STDERR_FD)
 
 
 def spare_collector() -> None:

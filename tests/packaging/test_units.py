@@ -1,15 +1,23 @@
 """What `deploy/systemd` says to systemd lets the servers do what they promise."""
 
+import re
 import shlex
 from pathlib import Path, PurePosixPath
 
 import pytest
 from support.runs.source_tree import ROOT
 
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.cli import broker_start, namesrv_start
+from aerobee.cli.program import EXIT_USAGE
+from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.config.settings import ServerSettings
+from aerobee.remoting.config.sources import is_secret
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 COMMANDS = {"broker": broker_start.start, "namesrv": namesrv_start.start}
+SETTINGS: dict[str, type[ServerSettings]] = {"broker": BrokerSettings, "namesrv": NamesrvSettings}
+units = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 
 
 def entries(unit: Path) -> dict[str, str]:
@@ -18,7 +26,7 @@ def entries(unit: Path) -> dict[str, str]:
     return {key: value for key, _, value in lines if not key.startswith("#")}
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+@units
 def test_a_server_may_write_every_file_that_its_command_names(unit: Path, tmp_path: Path) -> None:
     """The settings' file, too: settings that are changed over the network are kept there."""
     found = entries(unit)
@@ -39,3 +47,24 @@ def test_a_server_may_write_every_file_that_its_command_names(unit: Path, tmp_pa
         for option in options
     ]
     COMMANDS[PurePosixPath(program).name].make_context("start", here)
+
+
+@units
+def test_credentials_are_secrets_of_the_server(unit: Path) -> None:
+    """A name that is no key would be passed over, and the server be open."""
+    named = re.findall(r"^LoadCredential=(\S+)$", unit.read_text(), re.MULTILINE)
+    known = SETTINGS[unit.stem.removeprefix("aerobee-")].keys().values()
+    assert named
+    for credential in named:
+        key = credential.removeprefix("aerobee.")
+        assert key in known and is_secret(key), credential
+
+
+@units
+def test_a_unit_waits_for_a_server_that_says_when(unit: Path) -> None:
+    """It is told by the main process alone; what a restart cannot mend is not tried again."""
+    found = entries(unit)
+    assert (found["Type"], found["NotifyAccess"]) == ("notify", "main")
+    assert found["RestartPreventExitStatus"] == str(EXIT_USAGE)
+    assert int(found["WatchdogSec"]) >= 60, "a disk that hangs for a while ends no server"
+    assert found["WatchdogSignal"] == "SIGQUIT", "which writes where every thread is"

@@ -18,9 +18,8 @@ async def test_it_serves_beside_a_nameserver_and_ends_with_it(tmp_path: Path) ->
     try:
         assert server.console is not None
         url = server.console.url
-        async with aiohttp.ClientSession() as session:
-            async with session.get(url) as reply:
-                assert reply.status == 200 and "Overview" in await reply.text()
+        async with aiohttp.ClientSession() as session, session.get(url) as reply:
+            assert reply.status == 200 and "Overview" in await reply.text()
     finally:
         await server.stop()
     with socket.socket() as probe:

@@ -11,7 +11,7 @@ from aerobee.broker.settings.live import Live
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.secret_keys import HIDDEN
-from aerobee.remoting.config.settings import FILE_BYTES_MAX
+from aerobee.remoting.config.sources import FILE_BYTES_MAX
 from aerobee.remoting.errors import RequestError
 
 CONF = """# kept by hand

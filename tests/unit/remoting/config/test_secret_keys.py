@@ -43,6 +43,7 @@ def test_every_secret_has_a_key_for_its_file(
         text = {
             "initAuthenticationUser": USER,
             "innerClientAuthenticationCredentials": '{"accessKey":"a","secretKey":"b"}',
+            "consoleCredentials": '{"accessKey":"a","secretKey":"b"}',
         }.get(key, "x:y")
         file = str(kept(tmp_path, text))
         for given in (

@@ -6,13 +6,9 @@ from typing import Literal
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from aerobee.remoting.config.settings import (
-    FILE_BYTES_MAX,
-    NUMBER_MAX,
-    ServerSettings,
-    SettingsError,
-)
+from aerobee.remoting.config.settings import NUMBER_MAX, ServerSettings, SettingsError
 from aerobee.remoting.config.settings_keys import ROCKETMQ_KEYS
+from aerobee.remoting.config.sources import FILE_BYTES_MAX
 
 
 class Example(ServerSettings):
