@@ -82,6 +82,7 @@ main = Program(
         "doctor": Lazy(
             "aerobee.cli.operate.doctor", "doctor", "why clients get no route, or nothing"
         ),
+        "health": Lazy("aerobee.cli.health", "health", "whether the server of this machine lives"),
         "config": Lazy("aerobee.cli.operate.config", "config", "topics and groups as a file"),
         "console": Lazy(
             "aerobee.cli.console_start", "start", "the web console over a cluster", "console"
