@@ -4,6 +4,7 @@ Users are those of its settings and of `users.json` and `acls.json` beside its K
 in which brokers keep theirs: an operator copies them. They are read at the start and not written.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,9 +15,12 @@ from aerobee.remoting.bodies import decode_body
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.command import Command
 from aerobee.remoting.config.kept_files import load_kept_file
+from aerobee.remoting.config.secret_keys import open_to_others
 from aerobee.remoting.net.access.book import AccessBook, AclsFile, UsersFile
 from aerobee.remoting.net.access.guard import Guard
 from aerobee.remoting.net.access.policies import Action, Need, Resource, ResourceKind
+
+log = logging.getLogger(__name__)
 
 ROUTES: Final = frozenset({Code.GET_ROUTEINFO_BY_TOPIC, Code.GET_BROKER_CLUSTER_INFO})
 """What every client asks, whoever it is, unless `routesAuthenticationEnabled` says otherwise."""
@@ -44,14 +48,13 @@ def guard_of(settings: NamesrvSettings) -> Guard:
     """Return who asks before a request is served; raises KeptFileDamaged."""
     book = AccessBook()
     folder = settings.kv_config_path.parent
-    users = load_kept_file(
-        folder / "users.json", lambda data: book.read_users(decode_body(UsersFile, data))
-    )
-    acls = load_kept_file(
-        folder / "acls.json", lambda data: book.read_acls(decode_body(AclsFile, data))
-    )
-    book.users.update(users or {})
-    book.acls.update(acls or {})
+    for name, take in (
+        ("users.json", lambda data: book.take_users(decode_body(UsersFile, data))),
+        ("acls.json", lambda data: book.take_acls(decode_body(AclsFile, data))),
+    ):
+        load_kept_file(folder / name, take)
+        if told := open_to_others(folder / name):
+            log.warning("secrets_are_readable file=%s: %s", folder / name, told)
     for info in settings.first_users:
         if info.username not in book.users:
             book.create_user(info)

@@ -24,6 +24,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "console": (*_CLI, "aiohttp", "jinja2"),
     "broker": (
         *_CLI, *_COMPRESSION, "aiohttp", "cryptography", "lark", "numpy", "prometheus_client",
+        "yaml",
     ),
     "otel": ("opentelemetry",),
     "otlp": ("grpc", "opentelemetry"),

@@ -39,7 +39,11 @@ log = logging.getLogger(__name__)
 
 _NO_FILE: Final = "start it with -c FILE to have changes kept"
 NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
-_ACCESS: Final = {plain_key(key): key for key in AccessKeys.keys().values()}
+_ACCESS: Final = {
+    plain_key(key): key
+    for name, key in BrokerSettings.keys().items()
+    if name in AccessKeys.model_fields or name in ("migrate_auth_from_v1_enabled", "plain_acl_path")
+}
 """What stays as it is, or one who may change settings makes himself a super user."""
 _AT_START: Final = BrokerSettings.having(Trait.AT_START)
 _GUARDED: Final = BrokerSettings.having(Trait.GUARDED)

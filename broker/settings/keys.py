@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from aerobee.broker.features.access.keys import AccessKeys
+from aerobee.broker.features.access.keys import BrokerAccessKeys
 from aerobee.broker.features.compaction.keys import CompactionKeys
 from aerobee.broker.features.dedup.keys import DedupKeys
 from aerobee.broker.features.delays.keys import DelayKeys
@@ -70,7 +70,7 @@ Queues = Annotated[int, Field(ge=1, le=32767)]
 
 
 class BrokerSettings(
-    AccessKeys,
+    BrokerAccessKeys,
     CompactionKeys,
     DedupKeys,
     DelayKeys,

@@ -19,10 +19,10 @@ _ROCKSDB = (
 
 PROMISES: Final = {
     # who may do what
-    "aclEnable": Promise(_ACL_1, "set it to false, and authenticationEnabled=true"),
-    "migrateAuthFromV1Enabled": Promise(
-        "plain_acl.yml is not read, its users would be missing",
-        "make them with mqadmin createUser and createAcl, and set it to false",
+    "aclEnable": Promise(
+        _ACL_1,
+        "set it to false, and authenticationEnabled, authorizationEnabled and, for the users of"
+        " plain_acl.yml, migrateAuthFromV1Enabled to true",
     ),
     "tls.config.file": Promise(
         "no second file is read, so its TLS would be missing", "put its lines into this file", ("",)

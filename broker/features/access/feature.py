@@ -99,8 +99,9 @@ class Access(Feature):
         name = record.topic
         if name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX):
             name = parse_properties(record.properties).get(Property.REAL_TOPIC) or name
-        host = request.connection.remote_host[0]
-        self.guard.allow(command.ext.get(ACCESS_KEY, ""), host, (Need(topic(name), (action,)),))
+        user, host = command.ext.get(ACCESS_KEY, ""), request.connection.remote_host[0]
+        if not self.guard.passes(user, host, command.code):
+            self.guard.allow(user, host, (Need(topic(name), (action,)),))
 
     def may_all(self, request: Request[Any]) -> bool:
         """Whether a request is from a super user, or where none is asked, from an operator."""

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aerobee.broker.features.access.keys import BrokerAccessKeys
 from aerobee.broker.tables.table_file import TableFile, decode_table
 from aerobee.remoting.bodies import encode_body
 from aerobee.remoting.net.access.book import AccessBook, AclsFile, UsersFile
-from aerobee.remoting.net.access.keys import AccessKeys
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +22,11 @@ class KeptBook:
 
     A change is answered when both are on the disk; policies are written before users, so that no
     policy outlives its user. KeptFileDamaged where one cannot be read: without it everybody would
-    be refused, or worse, nobody.
+    be refused, or worse, nobody; PlainAclError where a file of RocketMQ 4.x is to be taken over
+    and cannot be.
     """
 
-    def __init__(self, folder: Path, settings: AccessKeys) -> None:
+    def __init__(self, folder: Path, settings: BrokerAccessKeys) -> None:
         self.book = book = AccessBook()
         self._users = TableFile(
             folder / "users.json", lambda: encode_body(book.users_file()), private=True
@@ -34,18 +35,24 @@ class KeptBook:
             folder / "acls.json", lambda: encode_body(book.acls_file()), private=True
         )
         self.files = (self._acls, self._users)
-        book.users.update(
-            self._users.load(lambda data: book.read_users(decode_table(UsersFile, data))) or {}
-        )
-        book.acls.update(
-            self._acls.load(lambda data: book.read_acls(decode_table(AclsFile, data))) or {}
-        )
+        self._users.load(lambda data: book.take_users(decode_table(UsersFile, data)))
+        self._acls.load(lambda data: book.take_acls(decode_table(AclsFile, data)))
         book.on_users.append(self._users.mark)
         book.on_acls.append(self._acls.mark)
         self._make_first_users(settings)
+        if settings.migrate_auth_from_v1_enabled:
+            from aerobee.broker.features.access.migration import migrate  # late: it is done once
+
+            migrate(book, settings.plain_acl_folder)
+        if book.white:
+            log.warning(
+                "access_not_asked networks=%s users=%s: white lists of RocketMQ 4.x",
+                ";".join(book.white.everywhere) or "none",
+                ";".join(sorted(book.white.of_users)) or "none",
+            )
         self._close_files()
 
-    def _make_first_users(self, settings: AccessKeys) -> None:
+    def _make_first_users(self, settings: BrokerAccessKeys) -> None:
         """Make the super users of the settings; one that is there stays as he is."""
         for info in settings.first_users:
             if info.username not in self.book.users:

@@ -3,7 +3,7 @@
 What a change raises is RocketMQ's remark, and nothing has changed then.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,6 +21,7 @@ from aerobee.remoting.net.access.users import (
     refused,
     subject_name,
 )
+from aerobee.remoting.net.access.white import WhiteAddresses
 
 USERS_MAX: Final = 100_000
 ENTRIES_MAX: Final = 10_000
@@ -28,9 +29,14 @@ ENTRIES_MAX: Final = 10_000
 
 
 class UsersFile(Body, frozen=True, kw_only=True):
-    """The text of `users.json`: users as 3005 lists them, with their passwords."""
+    """The text of `users.json`: users as 3005 lists them, with their passwords.
+
+    The white lists are of RocketMQ 4.x: networks, and those of users by name.
+    """
 
     users: list[UserInfo] = msgspec.field(default_factory=list)
+    global_white_remote_addresses: list[str] | None = None
+    white_remote_addresses: dict[str, list[str]] | None = None
 
 
 class AclsFile(Body, frozen=True, kw_only=True):
@@ -49,21 +55,44 @@ class AccessBook:
     def __init__(self) -> None:
         self.users: dict[str, User] = {}
         self.acls: dict[str, Acl] = {}
+        self.white = WhiteAddresses()
         self.on_users: list[Callable[[], None]] = []
         self.on_acls: list[Callable[[], None]] = []
         self.on_change: list[Callable[[], None]] = []
 
-    def read_users(self, text: UsersFile) -> dict[str, User]:
-        """Return what a file of users says; raises RequestError for one that cannot be made."""
-        return {info.username: new_user(info) for info in text.users}
+    def take_users(self, text: UsersFile) -> None:
+        """Have the users of a file; raises RequestError or ValueError for what cannot be one."""
+        users = {info.username: new_user(info) for info in text.users}
+        listed = text.white_remote_addresses or {}
+        of_users = {name: tuple(each) for name, each in listed.items() if name in users}
+        self.white.put(text.global_white_remote_addresses or (), of_users)
+        self.users = users
 
-    def read_acls(self, text: AclsFile) -> dict[str, Acl]:
-        """Return what a file of policies says; raises RequestError for one that cannot be made."""
-        return {subject_name(info.subject): _with_policies(Acl({}), info) for info in text.acls}
+    def take_acls(self, text: AclsFile) -> None:
+        """Have the policies of a file; raises RequestError for one that cannot be made."""
+        self.acls = {
+            subject_name(info.subject): _with_policies(Acl({}), info) for info in text.acls
+        }
+
+    def put_white(self, everywhere: Iterable[str], of_users: Mapping[str, Sequence[str]]) -> None:
+        """Have some networks pass unasked, and no others; of users those that are not named stay.
+
+        Raises ValueError for what is no network.
+        """
+        named = {name: tuple(each) for name, each in of_users.items()}
+        self.white.put(tuple(everywhere), self.white.of_users | named)
+        _tell(self.on_users)
+        _tell(self.on_change)
 
     def users_file(self) -> UsersFile:
         """Return what `users.json` is to hold, passwords and all."""
-        return UsersFile(users=[user.info(secret=True) for user in self.users.values()])
+        white = self.white
+        return UsersFile(
+            users=[user.info(secret=True) for user in self.users.values()],
+            global_white_remote_addresses=list(white.everywhere) or None,
+            white_remote_addresses={name: list(each) for name, each in white.of_users.items()}
+            or None,
+        )
 
     def acls_file(self) -> AclsFile:
         """Return what `acls.json` is to hold."""
@@ -94,6 +123,7 @@ class AccessBook:
         if acl is not None:
             _tell(self.on_acls)
         if user is not None:
+            self.white.forget(name)
             _tell(self.on_users)
         _tell(self.on_change)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.book import AccessBook
@@ -23,6 +23,7 @@ DECISIONS_MAX: Final = 100_000
 """Kept between changes; a client that asks for ever new things has the memory of this many."""
 
 WRONG: Final = "check signature failed."
+BOOK_CODES: Final = frozenset(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1))
 _UNEXPECTED: Final = "Authorization failed. Please verify your access rights and try again."
 _NOBODY: Final = User("", "nobody has this secret")
 """Whose secret a signature of an unknown user is compared with: it takes as long as any other."""
@@ -68,10 +69,19 @@ class Guard:
             if self.rules.authorizes and command.code not in self.rules.free_codes:
                 self.allow(name, host, self._needs(command))
         except Refusal as error:
+            if self.passes(name, host, command.code):
+                return ""
             self.refused += 1
             self.guesses.tell(log, host, command.code, error.remark)
             raise
         return name if known else ""
+
+    def passes(self, name: str, host: str, code: int) -> bool:
+        """Whether a request passes for its address, be it signed or not.
+
+        None that changes or tells of users does: a white list is no right to make oneself a user.
+        """
+        return code not in BOOK_CODES and self.book.white.has(name, host)
 
     def allow(self, name: str, host: str, needs: Iterable[Need]) -> None:
         """Return where a user may do all of this from an address; raises Refusal."""
@@ -92,17 +102,18 @@ class Guard:
                     f" from {host}, {why}"
                 )
 
-    def has_right(self, command: Command) -> bool:
+    def has_right(self, host: str, command: Command) -> bool:
         """Whether a request that has passed was asked both who sends it and whether he may.
 
         Only then it needs no other proof, like the address that it comes from; a super user's is
         asked the first question alone.
         """
         rules, code = self.rules, command.code
-        if not rules.authenticates or code in rules.open_codes:
+        name = command.ext.get(ACCESS_KEY, "")
+        if not rules.authenticates or code in rules.open_codes or self.passes(name, host, code):
             return False
         asked = rules.authorizes and code not in rules.free_codes
-        return asked or self.is_super(command.ext.get(ACCESS_KEY, ""))
+        return asked or self.is_super(name)
 
     def is_super(self, name: str) -> bool:
         """Whether a user, who has signed, may do all."""

@@ -152,13 +152,13 @@ def test_files_hold_all_that_there_is() -> None:
     book.create_user(ann(username="b", user_type="Super", user_status="disable"))
     book.put_acl("User:ann", policy(source_ips=["::1"]))
     again = AccessBook()
-    again.users = again.read_users(decode_body(UsersFile, encode_body(book.users_file())))
-    again.acls = again.read_acls(decode_body(AclsFile, encode_body(book.acls_file())))
+    again.take_users(decode_body(UsersFile, encode_body(book.users_file())))
+    again.take_acls(decode_body(AclsFile, encode_body(book.acls_file())))
     assert (again.users, again.acls) == (book.users, book.acls)
     with pytest.raises(RequestError):
-        book.read_users(UsersFile(users=[UserInfo(username="c")]))
+        book.take_users(UsersFile(users=[UserInfo(username="c")]))
     with pytest.raises(RequestError):
-        book.read_acls(AclsFile(acls=[policy()]))
+        book.take_acls(AclsFile(acls=[policy()]))
 
 
 def test_listeners_hear_when_it_has_changed() -> None:
