@@ -117,15 +117,22 @@ class GroupAdmin:
         masters = await self._admin.masters_of(cluster, broker)
         return await self._admin.each(masters, lambda each: all_groups(self._admin, each))
 
-    async def describe(self, group: str, *, owners: bool = True) -> GroupDescription:
+    async def describe(
+        self,
+        group: str,
+        *,
+        owners: bool = True,
+        known: Answers[dict[str, SubscriptionGroupConfig]] | None = None,
+    ) -> GroupDescription:
         """Return how a group stands; raises InvalidUse where no broker has it.
 
         With `owners` its members are asked which queues they have; who does not answer owns none.
+        `known` is what `configs` has returned lately; without it all groups are read for this one.
         """
         masters = await self._admin.masters_of()
         progress = await self.progress(group, masters)
         connected = await self.connections(group, masters)
-        configs = await self.configs()
+        configs = known if known is not None else await self.configs()
         mine = {name: found[group] for name, found in configs.found.items() if group in found}
         failed = configs.failed | progress.failed | connected.failed
         online = {name: found for name, found in connected.found.items() if found is not None}

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -33,7 +33,9 @@ class Viewer(msgspec.Struct, frozen=True):
 class Session(msgspec.Struct):
     """A viewer's visit: `token` is in his cookie, `csrf` in every form that he is given.
 
-    `said` is what the next page tells him about what he has done."""
+    `said` is what the next page tells him about what he has done; `plans` are changes that he was
+    shown and has not decided on.
+    """
 
     viewer: Viewer
     token: str
@@ -41,6 +43,7 @@ class Session(msgspec.Struct):
     began_s: float
     used_s: float
     said: list[str] = []
+    plans: dict[str, Any] = {}
 
     def may(self, role: ConsoleRole) -> bool:
         """Whether the viewer has a role, or one above it."""

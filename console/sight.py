@@ -9,10 +9,13 @@ from typing import Final, TypeVar
 import msgspec
 
 from aerobee.admin.brokers import first_rate
+from aerobee.admin.calls import Answers
+from aerobee.admin.topics import is_own_topic
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.console.kept_answers import AGE_S, KeptAnswers
 from aerobee.console.reach import ViewerAdmin
+from aerobee.remoting.bodies import SubscriptionGroupConfig
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
@@ -25,6 +28,8 @@ WATCHED_S: Final = 60.0
 """So long after the last look rates are still sampled."""
 SAMPLED_AT_ONCE: Final = 32
 BROKERS_AGE_S: Final = 1.5
+TABLE_AGE_S: Final = 5.0
+"""Of names of topics and of groups, of which there may be tens of thousands."""
 
 
 class RateSample(msgspec.Struct, frozen=True):
@@ -99,6 +104,19 @@ class Sight:
     async def entries(self) -> list[BrokerEntry]:
         """Return the registered brokers, slaves too."""
         return await self.ask("brokers", self.admin.brokers, BROKERS_AGE_S)
+
+    async def topic_names(self, *, own: bool = False) -> list[str]:
+        """Return the topics that users made, with `own` those of brokers and groups, too."""
+        topics = await self.ask("topics", self.admin.topics, TABLE_AGE_S)
+        if own:
+            return topics
+        entries = await self.entries()
+        brokers = frozenset({each.name for each in entries} | {each.cluster for each in entries})
+        return [topic for topic in topics if not is_own_topic(topic, brokers)]
+
+    async def group_configs(self) -> Answers[dict[str, SubscriptionGroupConfig]]:
+        """Return every group of every broker, as it was within the last seconds."""
+        return await self.ask("group configs", self.admin.group.configs, TABLE_AGE_S)
 
     async def look(self, wait_s: float = 1.0) -> None:
         """Keep sampling for a minute; the first one who looks waits a moment for the answers."""

@@ -4,8 +4,10 @@ from typing import Final
 
 from aerobee.console.page import ConsolePage
 from aerobee.console.pages import (
+    groups,
     message,
     messages,
+    offsets,
     overview,
     publish,
     topics,
@@ -14,7 +16,9 @@ from aerobee.console.pages import (
 PAGES: Final[tuple[ConsolePage, ...]] = (
     overview.PAGE,
     topics.PAGE,
+    groups.PAGE,
     messages.PAGE,
     message.PAGE,
     publish.PAGE,
+    offsets.PAGE,
 )

@@ -10,7 +10,6 @@ from aerobee.admin.topics import (
     MESSAGE_TYPE,
     MESSAGE_TYPES,
     TopicSettings,
-    is_own_topic,
     perm_text,
 )
 from aerobee.client.cluster.routes import MASTER_ID
@@ -22,7 +21,6 @@ from aerobee.console.sight import Sight
 from aerobee.remoting.bodies import TopicRouteData
 from aerobee.remoting.codes import Perm
 
-NAMES_AGE_S: Final = 2.0
 FIGURES_AGE_S: Final = 2.0
 QUEUES_MAX: Final = 65_535
 QUEUE_ROWS: Final = 100
@@ -40,20 +38,10 @@ class TopicRow(msgspec.Struct, frozen=True):
     newest_ms: int | None = None
 
 
-async def names(sight: Sight, *, own: bool) -> list[str]:
-    """Return the topics that users made, or with `own` those of brokers and groups, too."""
-    topics = await sight.ask("topics", sight.admin.topics, NAMES_AGE_S)
-    if own:
-        return topics
-    entries = await sight.entries()
-    brokers = frozenset({each.name for each in entries} | {each.cluster for each in entries})
-    return [topic for topic in topics if not is_own_topic(topic, brokers)]
-
-
 async def show(visit: Visit) -> web.StreamResponse:
     """List the topics, a page at a time, by a part of their names."""
     wanted, own = visit.query("q"), visit.query("own") == "1"
-    found = matching(await names(visit.sight, own=own), wanted)
+    found = matching(await visit.sight.topic_names(own=own), wanted)
     query = {"q": wanted, "own": "1" if own else ""}
     page = ListPage(found, visit.number("page", 1, 1, 1 << 31), "/topics", query)
     rows = await in_time(page.rows, lambda topic: _row(visit.sight, topic))
