@@ -6,10 +6,10 @@ from typing import Final
 from aiohttp import web
 
 from aerobee.client.received import ReceivedMessage
-from aerobee.console.bodies import shown_body, visible
-from aerobee.console.looking import look_at
+from aerobee.console.messages.bodies import shown_body, visible
+from aerobee.console.messages.looking import look_at
+from aerobee.console.messages.places import message_url
 from aerobee.console.page import ConsolePage, PageRoute, Visit
-from aerobee.console.places import message_url
 from aerobee.remoting.message.properties import PROPERTY_NAMES
 
 PLACE: Final = "/messages/{topic}/{broker}/{queue:[0-9]{1,9}}/{offset:[0-9]{1,18}}"

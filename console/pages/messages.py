@@ -11,10 +11,10 @@ from aiohttp import web
 from aerobee.admin.client import AdminClient
 from aerobee.admin.reading import MessageFilter, QueueSpan
 from aerobee.client.errors import InvalidUse
-from aerobee.console.looking import LookedAt, LookFor, MessageRow, look_newest, look_oldest
-from aerobee.console.moments import moment_of
+from aerobee.console.messages.looking import LookedAt, LookFor, MessageRow, look_newest, look_oldest
+from aerobee.console.messages.moments import moment_of
+from aerobee.console.messages.places import message_url
 from aerobee.console.page import ConsolePage, PageRoute, Visit
-from aerobee.console.places import message_url
 from aerobee.remoting.errors import AerobeeError
 
 LIMITS: Final = (25, 50, 100)

@@ -13,9 +13,9 @@ from aiohttp import web
 from aerobee.client.errors import InvalidMessage, InvalidUse
 from aerobee.client.message import Message, MessageQueue
 from aerobee.client.received import ReceivedMessage
-from aerobee.console.looking import look_at
+from aerobee.console.messages.looking import look_at
+from aerobee.console.messages.places import message_place, message_url
 from aerobee.console.page import ConsolePage, PageRoute, Visit
-from aerobee.console.places import message_place, message_url
 from aerobee.console.roles import ConsoleRole
 from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.message.properties import Property

@@ -14,7 +14,7 @@ from aerobee.admin.reading import MessageAdmin, MessageFilter, QueueSpan
 from aerobee.client.errors import InvalidUse
 from aerobee.client.message import MessageQueue
 from aerobee.client.received import ReceivedMessage
-from aerobee.console.bodies import snippet
+from aerobee.console.messages.bodies import snippet
 
 LOOKED_MAX: Final = 5_000
 """Messages that are looked at for one page, wanted or not."""

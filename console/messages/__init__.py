@@ -1,0 +1,1 @@
+"""Messages as pages show them."""
