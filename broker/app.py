@@ -169,6 +169,8 @@ class Broker:
         )  # fmt: skip
         health.watch(self.rooms, writing.queues.used)
         families = (*FAMILIES, *(room.answers for room in self.rooms if room.answers is not None))
+        if context.audit is not None:
+            families = tuple(context.audit.around(families))
         watching = health.requests if self.settings.enable_remoting_metrics else None
         dispatcher = Dispatcher(context, families, background.run, faults.caught, watching)
         hear_of_ends = tuple(chain.from_iterable(room.on_closed for room in self.rooms))

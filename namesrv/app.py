@@ -24,7 +24,9 @@ from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
     from aerobee.console.serving import ConsoleServer
+    from aerobee.remoting.net.access.audit import AuditLog
     from aerobee.remoting.net.access.guard import Guard
+    from aerobee.remoting.net.access.refusing import OnRefused
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class NameServer:
         self._tasks = Tasks()
         self._server: Server | None = None
         self.console: ConsoleServer | None = None
+        self._audit: AuditLog | None = None
         self._stopped = False
 
     @property
@@ -70,14 +73,18 @@ class NameServer:
     async def start(self) -> None:
         """Read the KV table and serve; serving when it returns.
 
-        Raises KeptFileDamaged, TlsError, or OSError naming the address that cannot be had.
+        Raises KeptFileDamaged, TlsError, or OSError naming the address, or audit file, that cannot
+        be had.
         """
         tell_start(log, "namesrv", self.settings)
         self.kv.load()
         guard, clock_ms = _guard(self.settings), self._clock_ms
         context = NamesrvContext(self.settings, self.table, self.kv, clock_ms, clock_ms(), guard)
-        dispatch = Dispatcher(context, FAMILIES, self._tasks.start)
-        limits, connect = self.settings.net_limits, _connections(guard)
+        self._audit = audit = _audit(self.settings, guard)
+        families = FAMILIES if audit is None else audit.around(FAMILIES)
+        dispatch = Dispatcher(context, families, self._tasks.start)
+        on_refused = audit.refused if audit is not None else None
+        limits, connect = self.settings.net_limits, _connections(guard, on_refused)
         self._server = await Server.start(
             lambda budget: connect(dispatch, limits, budget),
             self.settings.bind_address,
@@ -108,6 +115,8 @@ class NameServer:
             await self.console.stop()
         await self._tasks.finish(STOP_TIMEOUT_S)
         await self._server.close()
+        if self._audit is not None:
+            self._audit.close()
         self._stopped = True
         log.info("namesrv_stopped seconds=%.2f brokers=%d", time.monotonic() - began_s, brokers)
 
@@ -131,10 +140,24 @@ def _guard(settings: NamesrvSettings) -> "Guard | None":
     return guard_of(settings)
 
 
-def _connections(guard: "Guard | None") -> Callable[[Handler, NetLimits, Budget], Connection]:
+def _audit(settings: NamesrvSettings, guard: "Guard | None") -> "AuditLog | None":
+    """Return what notes changes, None where nobody does."""
+    if settings.audit_file is None:
+        return None
+    from aerobee.remoting.net.access.audit import AuditLog
+
+    made = AuditLog(settings, "namesrv")
+    if guard is not None:
+        made.who = lambda peer, command: guard.who(peer.remote_host[0], command)
+    return made
+
+
+def _connections(
+    guard: "Guard | None", on_refused: "OnRefused"
+) -> Callable[[Handler, NetLimits, Budget], Connection]:
     """Return what serves a socket."""
     if guard is None:
         return Connection
     from aerobee.remoting.net.access.connection import GuardedConnection
 
-    return partial(GuardedConnection, guard=guard)
+    return partial(GuardedConnection, guard=guard, on_refused=on_refused)

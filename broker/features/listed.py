@@ -70,6 +70,7 @@ FEATURES: Final = (
 )
 """Made of `Parts`, before what stands above them."""
 DOORS: Final = (
+    Listed("aerobee.broker.features.audit.feature", lambda settings: bool(settings.audit_file)),
     Listed("aerobee.broker.features.access.feature", lambda settings: settings.controls_access),
     Listed(
         "aerobee.broker.features.replies.feature",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aerobee.broker.tables.parts import Tables
     from aerobee.broker.writing.parts import Writing
     from aerobee.remoting.message.record import Record
+    from aerobee.remoting.net.access.audit import AuditLog
     from aerobee.remoting.net.routes import Request
     from aerobee.storage.store import MessageStore
 
@@ -55,6 +56,7 @@ class Context(msgspec.Struct):
     health: "Health"
     rooms: "Sequence[Room]"
     records: RecordAccess | None = None  # where requests name records, whose topics decide
+    audit: "AuditLog | None" = None  # where changes are noted
     now_ms: Callable[[], int] = wall_clock_ms
 
     @property

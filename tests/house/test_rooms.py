@@ -11,6 +11,7 @@ CONTEXT: Final = "aerobee.broker.start.context"
 SEE_IT: Final = (
     "broker/processors/",
     "broker/features/access/",
+    "broker/features/audit/",
     "broker/features/http/",
     "broker/features/metrics/",
     "broker/features/replies/",

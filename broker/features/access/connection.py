@@ -13,7 +13,7 @@ from aerobee.remoting.command import Codec, Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.envelopes import DECODE_ENVELOPE, DECODE_PULL
 from aerobee.remoting.net.access.guard import Guard
-from aerobee.remoting.net.access.refusing import refuse
+from aerobee.remoting.net.access.refusing import OnRefused, refuse
 from aerobee.remoting.net.access.signature import ACCESS_KEY
 from aerobee.remoting.net.budget import Budget
 
@@ -35,6 +35,10 @@ class Gate(Protocol):
 
     guard: Guard
     stranger: Excerpt
+
+    @property
+    def on_refused(self) -> OnRefused:
+        """Who hears of requests that are refused."""
 
     def excerpt(self, name: str, host: str) -> Excerpt:
         """Return what has passed of a user who has signed."""
@@ -86,7 +90,7 @@ class AskingConnection(BrokerConnection):
             try:
                 name = self.gate.guard.check(self.remote_host[0], command)
             except RequestError as error:
-                refuse(self, command, error)
+                refuse(self, command, error, self.gate.on_refused)
                 return
             if name:
                 self._note(name, command)

@@ -18,6 +18,7 @@ from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.record import Record
 from aerobee.remoting.net.access.guard import Guard
 from aerobee.remoting.net.access.policies import Action, Need, topic
+from aerobee.remoting.net.access.refusing import OnRefused
 from aerobee.remoting.net.access.signature import ACCESS_KEY
 from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.budget import Budget
@@ -54,6 +55,8 @@ class Access(Feature):
     async def start(self) -> None:
         """Have the users of the settings on the disk."""
         await self._kept.flush()
+        if (audit := self._context.audit) is not None:
+            audit.who = lambda peer, command: self.guard.who(peer.remote_host[0], command)
 
     def background(self) -> Iterable[Work]:
         """Write what could not be written when it changed."""
@@ -75,6 +78,12 @@ class Access(Feature):
         """Yield how many."""
         yield Sample("aerobee_access_refused_total", self.guard.refused)
         yield Sample("aerobee_access_users", len(self._kept.book.users))
+
+    @property
+    def on_refused(self) -> OnRefused:
+        """Who hears of requests that are refused."""
+        audit = self._context.audit
+        return audit.refused if audit is not None else None
 
     def excerpt(self, name: str, host: str) -> Excerpt:
         """Return what has passed of a user at an address; connections of both share it."""

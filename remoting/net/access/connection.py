@@ -3,7 +3,7 @@
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.guard import Guard
-from aerobee.remoting.net.access.refusing import refuse
+from aerobee.remoting.net.access.refusing import OnRefused, refuse
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
@@ -12,7 +12,7 @@ from aerobee.remoting.net.limits import NetLimits
 class GuardedConnection(Connection):
     """Hands on what passes both questions of `guard`, and refuses the rest."""
 
-    __slots__ = ("guard",)
+    __slots__ = ("guard", "on_refused")
 
     def __init__(
         self,
@@ -21,9 +21,11 @@ class GuardedConnection(Connection):
         budget: Budget | None = None,
         *,
         guard: Guard,
+        on_refused: OnRefused = None,
     ) -> None:
         super().__init__(handler, limits, budget)
         self.guard = guard
+        self.on_refused = on_refused
 
     def dispatch(self, command: Command) -> None:
         """Ask, then do as any connection does; replies to calls of this side are not asked."""
@@ -31,6 +33,6 @@ class GuardedConnection(Connection):
             try:
                 self.guard.check(self.remote_host[0], command)
             except RequestError as error:
-                refuse(self, command, error)
+                refuse(self, command, error, self.on_refused)
                 return
         super().dispatch(command)

@@ -115,6 +115,12 @@ class Guard:
         asked = rules.authorizes and code not in rules.free_codes
         return asked or self.is_super(name)
 
+    def who(self, host: str, command: Command) -> tuple[str, bool]:
+        """Return whom a request that was answered is from, and whether he has proved it."""
+        name, code = command.ext.get(ACCESS_KEY, ""), command.code
+        unasked = code in self.rules.open_codes or self.passes(name, host, code)
+        return name, self.rules.authenticates and bool(name) and not unasked
+
     def is_super(self, name: str) -> bool:
         """Whether a user, who has signed, may do all."""
         user = self.book.users.get(name)

@@ -1,9 +1,10 @@
 """The settings of access control that every server has, under RocketMQ's keys (AuthConfig.java)."""
 
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from pydantic import ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
@@ -34,6 +35,10 @@ _CLASSES: Final = {
 T = TypeVar("T")
 
 
+def _path_or_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
 class AccessKeys(ServerSettings):
     """Who must say who he is, and who may do what.
 
@@ -54,6 +59,10 @@ class AccessKeys(ServerSettings):
     authorization_whitelist: AtStart[Guarded[str]] = ""
     init_authentication_user: AtStart[Guarded[str]] = ""
     inner_client_authentication_credentials: AtStart[Guarded[str]] = ""
+    # ours: who changed what, see audit.py; None notes nothing
+    audit_file: AtStart[Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]] = None
+    audit_file_bytes_max: AtStart[Guarded[int]] = Field(default=64 << 20, ge=64 << 10)
+    audit_files_max: AtStart[Guarded[int]] = Field(default=10, ge=2, le=1000)
 
     @field_validator(*_CLASSES)
     @classmethod

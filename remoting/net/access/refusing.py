@@ -1,6 +1,7 @@
 """Telling who is refused: at once, or later, where his address was wrong too often."""
 
 import asyncio
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -11,9 +12,18 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.reading import STOP_REFUSED
 from aerobee.remoting.net.routes import answer, failure
 
+OnRefused = Callable[[Connection, Command, RequestError], None] | None
 
-def refuse(connection: Connection, command: Command, error: RequestError) -> None:
-    """Answer a request that is not served; meanwhile nothing more is read of who has to wait."""
+
+def refuse(
+    connection: Connection, command: Command, error: RequestError, on_refused: OnRefused = None
+) -> None:
+    """Answer a request that is not served; meanwhile nothing more is read of who has to wait.
+
+    `on_refused` hears of it first.
+    """
+    if on_refused is not None:
+        on_refused(connection, command, error)
     delay_s = error.delay_s if isinstance(error, Refusal) else 0.0
     if not delay_s:
         answer(connection, command, failure(command, error))

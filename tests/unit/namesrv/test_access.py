@@ -18,6 +18,7 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.config.kept_files import KeptFileDamaged
+from aerobee.remoting.net.access.changes import CHANGES
 
 DENIED: Final = ResponseCode.NO_PERMISSION
 INNER: Final = json.dumps({"accessKey": "root", "secretKey": "a secret"})
@@ -103,6 +104,13 @@ async def test_who_is_not_asked_both_changes_nothing_from_afar(
             assert (reply.code, "adminAllowedNetworks" in (reply.remark or "")) == (DENIED, True)
     finally:
         await server.stop()
+
+
+def test_what_changes_a_nameserver_is_noted() -> None:
+    """All but reads, and what brokers tell of themselves again and again."""
+    told = {Code.REGISTER_BROKER, Code.QUERY_DATA_VERSION, Code.BROKER_HEARTBEAT}
+    changes = {code for family in FAMILIES for code in family.table} - READS - told
+    assert {REQUEST_NAMES[code] for code in changes - set(CHANGES)} == set()
 
 
 async def start(folder: Path, **settings: Any) -> NameServer:

@@ -7,8 +7,17 @@ import pytest
 from support.code_names import REQUEST_NAMES
 from support.servers.brokers import running_broker
 
-from aerobee.broker.features.access.needs import NEEDS, needs_of
+from aerobee.broker.features.access.needs import (
+    CREATE,
+    DELETE,
+    NEEDS,
+    PUB,
+    SUB,
+    UPDATE,
+    needs_of,
+)
 from aerobee.broker.processors.families import FAMILIES, SERVED_BY_CONNECTION
+from aerobee.namesrv.processors import FAMILIES as NAMESRV_FAMILIES
 from aerobee.remoting.bodies import (
     ConsumerData,
     CreateTopicListBody,
@@ -27,6 +36,7 @@ from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.command import Command
 from aerobee.remoting.headers.pull import PullMessageRequest
 from aerobee.remoting.headers.typed import Header
+from aerobee.remoting.net.access.changes import CHANGES
 
 FREE: Final = {Code.CHECK_CLIENT_CONFIG, Code.VIEW_MESSAGE_BY_ID}
 """Whoever has signed may: 46 tells nothing, of 33 the record decides."""
@@ -86,9 +96,14 @@ async def served(tmp_path: Path) -> dict[int, type[Header]]:
     return codes | dict.fromkeys(SERVED_BY_CONNECTION, PullMessageRequest)
 
 
+def body_of(code: int) -> bytes:
+    """A body that names `t` and `g`."""
+    return encode_body(BODIES[code]) if code in BODIES else b""
+
+
 def asked(code: int, ext: dict[str, str]) -> list[str]:
     """What a request needs, in words."""
-    body = encode_body(BODIES[code]) if code in BODIES else b""
+    body = body_of(code)
     return [
         f"{need.resource} {'|'.join(action.value for action in need.actions)}"
         for need in needs_of("c")(Command(code, ext, body))
@@ -116,6 +131,23 @@ async def test_what_names_nothing_needs_the_cluster(served: dict[int, type[Heade
     """No request gets by for want of a field."""
     for code in set(served) - FREE - OPTIONAL:
         assert asked(code, {}), REQUEST_NAMES[code]
+
+
+async def test_what_changes_is_a_change(served: dict[int, type[Header]]) -> None:
+    """Whatever needs a right to create, update or delete is noted, but what members do."""
+    changing, members = (CREATE, UPDATE, DELETE), (PUB, SUB)
+    found = {
+        code
+        for code in served
+        for need in needs_of("c")(Command(code, Looked(), body_of(code)))
+        if not set(need.actions).isdisjoint(changing) and set(need.actions).isdisjoint(members)
+    }
+    assert {REQUEST_NAMES[code] for code in found - set(CHANGES)} == set()
+    of_nameservers = {code for family in NAMESRV_FAMILIES for code in family.table}
+    assert {REQUEST_NAMES[code] for code in set(CHANGES) - found - of_nameservers} == set()
+    assert {code: name for code, (name, _) in CHANGES.items()} == {
+        code: REQUEST_NAMES[code] for code in CHANGES
+    }
 
 
 @pytest.mark.parametrize(

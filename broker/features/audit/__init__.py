@@ -1,0 +1,1 @@
+"""A log of who changed what."""
