@@ -11,6 +11,7 @@ _MORE: Final = {
     "demo": "broker",
     "export": "export",
     "namesrv": "broker",
+    "store": "broker",
 }
 """Commands of `aerobee` that need more than `cli`: who asks for one is told of all at once."""
 

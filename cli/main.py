@@ -87,6 +87,9 @@ main = Program(
         "console": Lazy(
             "aerobee.cli.console_start", "start", "the web console over a cluster", "console"
         ),
+        "store": Lazy(
+            "aerobee.cli.store", "store", "snapshots of a broker's files, and back", "broker"
+        ),
         "export": Lazy(
             "aerobee.cli.export", "export", "write a store's messages to Parquet", "export"
         ),

@@ -4,6 +4,8 @@ StoreError
 ├── StoreLocked       another process serves this store: stop it, or choose another path
 ├── WrongFileSize     a file does not have the configured size: mend the setting or the file
 ├── StoreDamaged      files are missing or contradict each other: run the verifier
+├── SnapshotDamaged   a snapshot is not what its list says, or not whole: take another
+├── FolderTaken       there is something where a snapshot or a store is to be: choose another
 ├── StoreReadOnly     the store cannot be written: reads go on, sends are refused
 └── AppendRefused     this message is not stored
     ├── LogBusy            space is being prepared, try again in a moment (code 2)
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "AppendRefused",
     "CorruptRecord",
+    "FolderTaken",
     "LogBusy",
     "LogFull",
     "LogUnavailable",
     "MessageTooLarge",
+    "SnapshotDamaged",
     "StoreDamaged",
     "StoreError",
     "StoreLocked",
@@ -49,6 +53,14 @@ class WrongFileSize(StoreError):
 
 class StoreDamaged(StoreError):
     """Files are missing or contradict each other in a way that recovery must not paper over."""
+
+
+class SnapshotDamaged(StoreError):
+    """A snapshot is not whole, or a file of it is not what was copied; the text names it."""
+
+
+class FolderTaken(StoreError):
+    """A folder that is to become a snapshot, or a store, has something in it."""
 
 
 class StoreReadOnly(StoreError):

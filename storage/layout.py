@@ -42,6 +42,7 @@ COPIED: Final = "compaction/aerobee.copied"  # ours: up to which offsets copies 
 REMOVED: Final = "compaction/aerobee.removed"  # ours: copies of deleted topics, on their way out
 COMPACTING: Final = "compacting"  # within a queue's folder: what a round writes
 SWAP: Final = "aerobee.swap"  # ours, in there: the round is written, and takes the others' place
+RESTORING: Final = "aerobee.restoring"  # ours: a snapshot's files, while it is restored here
 ABORT: Final = "abort"
 LOCK: Final = "lock"
 

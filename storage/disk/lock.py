@@ -4,8 +4,8 @@ import errno
 from pathlib import Path
 
 from aerobee.storage.disk.files import Files
-from aerobee.storage.errors import StoreLocked
-from aerobee.storage.layout import LOCK
+from aerobee.storage.errors import StoreDamaged, StoreError, StoreLocked
+from aerobee.storage.layout import LOCK, RESTORING
 
 _held: set[Path] = set()
 """Stores that this process has open: a POSIX lock does not protect a process from itself."""
@@ -19,8 +19,11 @@ class StoreLock:
         self._root = root.resolve()
         self._fd = -1
 
-    def take(self) -> int:
-        """Lock the store and return the lock's file number; StoreLocked if somebody else has it."""
+    def take(self, *, restoring: bool = False) -> int:
+        """Lock the store and return the lock's file number; StoreLocked if somebody else has it.
+
+        Raises StoreDamaged where a snapshot is half restored, but for who goes on with that.
+        """
         path = self._root / LOCK
         if self._root in _held:
             raise StoreLocked(f"{self._root} is already open in this process")
@@ -31,13 +34,18 @@ class StoreLock:
                     f"{self._root} is in use by another broker: stop it, or give this one another"
                     " storePathRootDir"
                 )
+            if not restoring and self._files.names(self._root / RESTORING):
+                raise StoreDamaged(
+                    f"{self._root}: a snapshot is half restored here: the same restore again"
+                    " completes it"
+                )
             self._write_text(fd)
         except OSError as error:
             self._files.close(fd)
             if error.errno in (errno.ENOLCK, errno.ENOTSUP):
                 raise StoreLocked(f"{path} cannot be locked: {error}") from error
             raise
-        except StoreLocked:
+        except StoreError:
             self._files.close(fd)
             raise
         self._fd = fd

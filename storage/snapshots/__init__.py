@@ -1,0 +1,1 @@
+"""Snapshots of a store: taken of one that is served or at rest, checked, restored."""
