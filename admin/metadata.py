@@ -8,7 +8,7 @@ with its settings under RocketMQ's names. "*" stands for every master.
      "groups": {"billing": [{"brokers": ["broker-a"], "config": {"retryMaxTimes": 3}}]}}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -111,8 +111,10 @@ class MetadataAdmin:
         }
         return Metadata(topics, groups)
 
-    async def apply(self, changes: list[MetadataChange]) -> int:
-        """Make these changes, in their order; return how many were made.
+    async def apply(
+        self, changes: list[MetadataChange], *, progress: Callable[[int], None] = lambda done: None
+    ) -> int:
+        """Make these changes, in their order; return how many were made, and tell each time.
 
         Where one is refused those before it are made: what is left is the difference then.
         """
@@ -123,6 +125,7 @@ class MetadataAdmin:
                 raise InvalidUse(f"{change.broker} has gone since the changes were found")
             await self._apply_one(addresses[change.broker], change)
             done += 1
+            progress(done)
         gone = {each.name for each in changes if each.kind == "topic" and each.after is None}
         left = (await self.current()).topics if gone else {}
         for name in sorted(gone - left.keys()):

@@ -31,11 +31,14 @@ brokers = Program(
         "set": Lazy(_BROKER, "set_settings", "change settings of a broker that runs"),
         "wipe-writes": Lazy(_BROKER, "wipe_writes", "let nameservers say that it takes nothing"),
         "allow-writes": Lazy(_BROKER, "allow_writes", "undo wipe-writes"),
+        "add": Lazy(
+            "aerobee.cli.operate.spreading", "add", "give a new broker the topics of another"
+        ),
         "drain": Lazy(_BROKER, "drain", "take no more, and wait until all is consumed"),
     },
     name="broker",
     context_settings=SETTINGS,
-    help="Brokers: start one, look at them, take one out of service.",
+    help="Brokers: start one, look at them, add one, take one out of service.",
     epilog=examples(
         "aerobee broker start -n 127.0.0.1:9876",
         "aerobee broker list --watch 2",

@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from aerobee.admin.metadata import MetadataChange, as_file, difference
-from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, confirm, yes_option
-from aerobee.cli.operate.output import Cell, Table, show
+from aerobee.admin.metadata import as_file, difference
+from aerobee.cli.operate.changes_shown import make_changes, show_changes
+from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, yes_option
 from aerobee.cli.program import examples
 
 EXIT_DIFFERENT: Final = 5
@@ -67,7 +67,7 @@ async def diff(door: ClusterDoor, file: Path, prune: bool) -> None:
     async with door.admin() as admin:
         wanted = await admin.metadata.read(data)
         changes = difference(await admin.metadata.current(), wanted, prune=prune)
-    show(_table(changes), door.output, f"{len(changes)} changes")
+    show_changes(door, changes)
     if changes:
         raise SystemExit(EXIT_DIFFERENT)
 
@@ -92,13 +92,7 @@ async def apply(door: ClusterDoor, file: Path, prune: bool, dry_run: bool, yes: 
     async with door.admin() as admin:
         wanted = await admin.metadata.read(data)
         changes = difference(await admin.metadata.current(), wanted, prune=prune)
-        show(_table(changes), door.output, f"{len(changes)} changes")
-        if dry_run or not changes:
-            return
-        deleted = sum(change.action == "delete" for change in changes)
-        confirm(f"Make these {len(changes)} changes, {deleted} of them deletions?", yes)
-        done = await admin.metadata.apply(changes)
-    click.echo(f"{done} changes made", err=True)
+        await make_changes(door, admin, changes, dry_run=dry_run, yes=yes)
 
 
 def _read(file: Path) -> bytes:
@@ -107,16 +101,3 @@ def _read(file: Path) -> bytes:
 
 def _write(file: Path, data: bytes) -> None:
     file.write_bytes(data)
-
-
-def _table(changes: list[MetadataChange]) -> Table:
-    rows: list[list[Cell]] = [
-        [each.action, each.kind, each.name, each.broker, _settings_text(each)] for each in changes
-    ]
-    return Table(("action", "kind", "name", "broker", "settings"), rows)
-
-
-def _settings_text(change: MetadataChange) -> str:
-    if change.action != "change":
-        return ""
-    return ", ".join(f"{key}: {was} -> {now}" for key, (was, now) in change.settings.items())

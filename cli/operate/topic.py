@@ -22,6 +22,7 @@ from aerobee.cli.operate.cluster_door import (
     yes_option,
 )
 from aerobee.cli.operate.output import Cell, Table, moment_of, show, tell_failed
+from aerobee.cli.operate.spreading import spread
 from aerobee.cli.program import examples
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.bodies import TopicConfig
@@ -195,6 +196,9 @@ async def delete(door: ClusterDoor, name: str, yes: bool, cluster: str | None) -
             confirm(f"Delete {name} with {found.messages:,} messages on {brokers}{groups}?", yes)
         masters = await admin.topic.delete(name, cluster=cluster)
     click.echo(f"{name}: deleted from {', '.join(master.name for master in masters)}")
+
+
+topic.add_command(spread)
 
 
 async def _names(admin: AdminClient) -> frozenset[str]:
