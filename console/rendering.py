@@ -23,7 +23,9 @@ def make_environment(assets: Assets) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(asset=assets.url, integrity=assets.integrity)
-    environment.filters.update(count=count, size=size, rate=rate, moment=moment, ago=ago)
+    environment.filters.update(
+        count=count, size=size, rate=rate, moment=moment, ago=ago, percent=percent
+    )
     return environment
 
 
@@ -48,6 +50,14 @@ def size(value: float | None) -> str:
             break
         value /= 1024
     return f"{value:,.0f} {unit}" if unit == "B" or value >= 100 else f"{value:,.1f} {unit}"
+
+
+def percent(ratio: str) -> str:
+    """Write a share that a broker tells as "0.42": 42 %; a dash for what is none."""
+    try:
+        return f"{float(ratio) * 100:.0f} %"
+    except ValueError:
+        return "–"
 
 
 def moment(value_ms: int | None) -> str:

@@ -61,14 +61,10 @@ class BrokerSight(msgspec.Struct):
         """Messages that it gives out in a second; 0 while it does not answer."""
         return 0.0 if self.error is not None else first_rate(self.state, "getTransferredTps")
 
-    @property
-    def disk_percent(self) -> str:
-        """How full its disk is, in RocketMQ's words: "42%", or a dash."""
-        text = self.state.get("commitLogDiskRatio", "")
-        try:
-            return f"{float(text) * 100:.0f} %"
-        except ValueError:
-            return "–"
+    def number(self, key: str) -> int | None:
+        """Return what it says under a key as a number, None where it is none."""
+        text = self.state.get(key, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 class Sight:

@@ -4,6 +4,8 @@ from typing import Final
 
 from aerobee.console.page import ConsolePage
 from aerobee.console.pages import (
+    brokers,
+    configuration,
     groups,
     message,
     messages,
@@ -21,4 +23,6 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     message.PAGE,
     publish.PAGE,
     offsets.PAGE,
+    brokers.PAGE,
+    configuration.PAGE,
 )

@@ -50,9 +50,9 @@ def _seen(visit: Visit) -> dict[str, Any]:
 def _total(masters: list[BrokerSight], now: str, morning: str) -> int | None:
     """Add up what was counted since midnight; None where no broker tells."""
     counts = [
-        int(each.state[now]) - int(each.state[morning])
+        end - begin
         for each in masters
-        if each.state.get(now, "").isdecimal() and each.state.get(morning, "").isdecimal()
+        if (end := each.number(now)) is not None and (begin := each.number(morning)) is not None
     ]
     return sum(counts) if counts else None
 

@@ -53,7 +53,8 @@ def test_it_is_not_loaded_where_it_is_off() -> None:
         "asyncio.run(main())\n"
         "print([m for m in sys.modules if m in ('aiohttp', 'jinja2', 'aerobee.console.app')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
 
 

@@ -66,6 +66,6 @@ async def test_members_are_shown_with_their_queues() -> None:
         async with consumer, asyncio.timeout(10):
             while True:
                 shown = await browser.get("/groups/billing/live")
-                if shown.text.count(consumer.client_id) == 3:  # a member, and of both queues
+                if shown.text.count(consumer.client_id) >= 3:  # a member, and of both queues
                     break
             assert "PYTHON" in shown.text
