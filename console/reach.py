@@ -30,6 +30,8 @@ class ViewerAdmin(AdminClient):
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(namesrv, settings=settings)
+        self.settings = settings
+        """How it asks, for whoever needs a producer beside it."""
         self._clock_s = clock_s
         self._silent: dict[str, tuple[float, Unavailable]] = {}
 

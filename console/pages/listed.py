@@ -6,6 +6,7 @@ from aerobee.console.page import ConsolePage
 from aerobee.console.pages import (
     brokers,
     configuration,
+    dead_letters,
     groups,
     message,
     messages,
@@ -22,6 +23,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     messages.PAGE,
     message.PAGE,
     publish.PAGE,
+    dead_letters.PAGE,
     offsets.PAGE,
     brokers.PAGE,
     configuration.PAGE,
