@@ -271,3 +271,122 @@ def server_name(entry: BrokerEntry) -> str:
 def _is_absent(error: BrokerRefused) -> bool:
     """Whether a refusal says that there is no such user, or nothing that he may."""
     return error.code == ResponseCode.NO_PERMISSION and "not exist" in error.remark
+"""Users and their policies, which each broker keeps for itself (3001 to 3010)."""
+
+from collections.abc import Sequence
+
+
+from aerobee.client.errors import InvalidUse
+from aerobee.remoting.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo, encode_body
+from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.errors import ProtocolError
+
+SUBJECT: Final = "User:"
+"""What a user's name is preceded by where policies are meant."""
+USER_TYPES: Final = ("Normal", "Super")
+ACTIONS: Final = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
+DECISIONS: Final = ("Allow", "Deny")
+
+B = TypeVar("B", UserInfo, AclInfo)
+
+_users = msgspec.json.Decoder(list[UserInfo])
+_acls = msgspec.json.Decoder(list[AclInfo])
+
+
+    """Lists and changes users and policies, on every master.
+
+    async with AdminClient("127.0.0.1:9876") as admin:
+        await admin.access.create_user("ann", "her secret")
+        await admin.access.decide("ann", "Topic:orders", ["Pub"])
+
+    Brokers keep them each for itself: what was not reached differs from the others, and the same
+    call made again mends that. No password is returned: brokers show some to super users.
+
+
+    async def users(self, wanted: str = "") -> Answers[list[UserInfo]]:
+        """Return by broker the users whose names have a text in them, without their secrets."""
+        header = ListUsersRequest(filter=wanted or None)
+
+        async def ask(address: str) -> list[UserInfo]:
+            code = RequestCode.AUTH_LIST_USER
+            found = _read(_users, bytes(reply.body), address) if reply.body else []
+            return [msgspec.structs.replace(user, password=None) for user in found]
+
+        return await self._admin.each(await self._admin.masters_of(), ask)
+
+    async def policies(self, user: str = "", resource: str = "") -> Answers[list[AclInfo]]:
+        """Return by broker the policies of users and resources that have these texts in them."""
+        header = ListAclsRequest(subject_filter=user or None, resource_filter=resource or None)
+
+            code = RequestCode.AUTH_LIST_ACL
+            return _read(_acls, bytes(reply.body), address) if reply.body else []
+
+        return await self._admin.each(await self._admin.masters_of(), ask)
+
+    async def create_user(
+        self, name: str, secret: str, *, user_type: str = "Normal"
+    ) -> list[BrokerEntry]:
+        """Make a user on every master; return these."""
+        if not name.strip() or not secret:
+            raise InvalidUse("a user needs a name and a secret")
+        info = UserInfo(username=name, password=secret, user_type=user_type)
+        return await self._tell(RequestCode.AUTH_CREATE_USER, UserRequest(username=name), info)
+
+    async def alter_user(
+        secret: str | None = None,
+        user_type: str | None = None,
+        is_enabled: bool | None = None,
+    ) -> list[BrokerEntry]:
+        """Give a user another secret or type, or let him in or not; None leaves what is there."""
+        status = None if is_enabled is None else ("enable" if is_enabled else "disable")
+        info = UserInfo(username=name, password=secret, user_type=user_type, user_status=status)
+        return await self._tell(RequestCode.AUTH_UPDATE_USER, UserRequest(username=name), info)
+
+    async def delete_user(self, name: str) -> list[BrokerEntry]:
+        """Delete a user with his policies; one that is not there is none."""
+        return await self._tell(RequestCode.AUTH_DELETE_USER, UserRequest(username=name))
+
+    async def decide(
+        user: str,
+        resource: str,
+        actions: Sequence[str],
+        decision: str = "Allow",
+        sources: Sequence[str] = (),
+    ) -> list[BrokerEntry]:
+        """Say what a user may do, or not, to a resource such as `Topic:orders`, `Group:bill*`.
+
+        An entry of the same resource is replaced. `sources` are addresses or ranges from which it
+        holds, all without one.
+        entry = PolicyEntryInfo(
+            resource=resource,
+            actions=list(actions),
+            decision=decision,
+            source_ips=list(sources) or None,
+        subject = SUBJECT + user
+        acl = AclInfo(subject=subject, policies=[PolicyInfo(policy_type="Custom", entries=[entry])])
+        return await self._tell(RequestCode.AUTH_UPDATE_ACL, SubjectRequest(subject=subject), acl)
+
+    async def forget(
+        self, user: str, resource: str | None = None, policy_type: str | None = None
+    ) -> list[BrokerEntry]:
+        """Delete what was said of a user and a resource; all that was said of him without one."""
+        header = DeleteAclRequest(
+            subject=SUBJECT + user, policy_type=policy_type, resource=resource
+        return await self._tell(RequestCode.AUTH_DELETE_ACL, header)
+
+    async def _tell(
+        code: int,
+        header: UserRequest | SubjectRequest | DeleteAclRequest,
+        body: UserInfo | AclInfo | None = None,
+    ) -> list[BrokerEntry]:
+        data = encode_body(body) if body is not None else b""
+        masters = await self._admin.masters_of()
+        for master in masters:
+            await self._admin.connections.request(master.address, code, header, data)
+        return masters
+
+
+def _read(decoder: msgspec.json.Decoder[list[B]], data: bytes, address: str) -> list[B]:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise ProtocolError(f"{address}: a list of users that cannot be read: {error}") from None

@@ -5,6 +5,7 @@ from typing import Final
 from aerobee.console.page import ConsolePage
 from aerobee.console.pages import (
     brokers,
+    changes_made,
     configuration,
     dead_letters,
     groups,
@@ -14,6 +15,8 @@ from aerobee.console.pages import (
     overview,
     publish,
     topics,
+    users,
+    waiting,
 )
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -25,6 +28,9 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     publish.PAGE,
     dead_letters.PAGE,
     offsets.PAGE,
+    waiting.PAGE,
     brokers.PAGE,
     configuration.PAGE,
+    users.PAGE,
+    changes_made.PAGE,
 )
