@@ -73,6 +73,15 @@ class Process:
         finally:
             self._forget()
 
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit status of a process that was told to end, None where it goes on."""
+        try:
+            status = self._child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        self._forget()
+        return status
+
     def kill(self) -> None:
         """End the process by SIGKILL."""
         if self.running:

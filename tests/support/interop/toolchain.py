@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ WITHOUT_VARIABLE: Final = "AEROBEE_INTEROP_WITHOUT"
 BUILD_SECONDS_MAX: Final = 600
 _DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CPP_WHEEL: Final = "rocketmq==0.4.4"
+_HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 
 
 class ToolMissing(Exception):
@@ -50,8 +51,8 @@ def tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise ToolMissing(
-            f"`{name}` is not on the path: install it, or leave its peers out knowingly "
-            f"with {WITHOUT_VARIABLE}=java,go,cpp,node (any of them)"
+            f"`{name}` is not on the path: install it, or leave what needs it out knowingly with"
+            f" {WITHOUT_VARIABLE}=java,go,cpp,node,prometheus,systemd,linters,image (any of them)"
         )
     return found
 
@@ -60,10 +61,10 @@ def classpath(name: str) -> str:
     """Return the class path of `peers/java/NAME/pom.xml`, downloaded by Maven on first use."""
     pom = PEERS / "java" / name / "pom.xml"
     target = cache_dir() / f"{name}.classpath"
-    with _stamped(target, [pom]) as stale:
+    with stamped(target, [pom]) as stale:
         if stale:
             goal = f"{_DEPENDENCY_PLUGIN}:build-classpath"
-            _run([tool("mvn"), "-q", "-B", "-f", str(pom), goal, f"-Dmdep.outputFile={target}"])
+            run([tool("mvn"), "-q", "-B", "-f", str(pom), goal, f"-Dmdep.outputFile={target}"])
     text = target.read_text().strip()
     if not all(Path(jar).exists() for jar in text.split(os.pathsep)):
         target.unlink()  # the local Maven repository was cleaned since
@@ -80,12 +81,12 @@ def java_classes(client: str) -> Path:
     common = sorted((PEERS / "java").glob("*.java"))
     own = sorted((PEERS / "java" / client).glob("*.java"))
     target = cache_dir() / f"{client}.classes"
-    with _stamped(target, [*common, *own]) as stale:
+    with stamped(target, [*common, *own]) as stale:
         if stale:
             shutil.rmtree(target, ignore_errors=True)
             sources = [str(source) for source in [*common, *own]]
             command = [tool("javac"), "-nowarn", "-encoding", "UTF-8", "-cp", classpath(client)]
-            _run([*command, "-d", str(target), *sources])
+            run([*command, "-d", str(target), *sources])
     return target
 
 
@@ -93,16 +94,43 @@ def prometheus(name: str) -> str:
     """Return the path of `prometheus` or `promtool`: as installed, or from Debian's package."""
     if (found := shutil.which(name)) is not None:
         return found
-    target = cache_dir() / "prometheus"
-    with _stamped(target, [Path(__file__)]) as stale:
+    return str(debian_files("prometheus", "prometheus") / "usr" / "bin" / name)
+
+
+def debian_files(name: str, *packages: str) -> Path:
+    """Unpack packages of Debian's beside the system, as the folder `name`, and return it."""
+    target = cache_dir() / name
+    with stamped(target, [Path(__file__)]) as stale:
         if stale:
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
-            _run([tool("apt-get"), "-q", "download", "prometheus"], target)
-            (package,) = target.glob("*.deb")
-            _run([tool("dpkg-deb"), "-x", str(package), str(target)])
-            package.unlink()
-    return str(target / "usr" / "bin" / name)
+            run([tool("apt-get"), "-q", "download", *packages], target)
+            for package in target.glob("*.deb"):
+                run([tool("dpkg-deb"), "-x", str(package), str(target)])
+                package.unlink()
+    return target
+
+
+def python_packages(name: str, *requirements: str) -> Path:
+    """Install pinned packages with what they need as the folder `name`; return it, for the path."""
+    target = cache_dir() / name
+    with stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            pip = [sys.executable, "-m", "pip", "install", "-q"]
+            run([*pip, "--target", str(target), *requirements])
+    return target
+
+
+def helm() -> str:
+    """Build Helm once and return its path."""
+    target = cache_dir() / "helm"
+    with stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            environment = {**os.environ, "GOBIN": str(target), "GOFLAGS": "-mod=mod"}
+            run([tool("go"), "install", _HELM], environment=environment)
+    return str(target / "helm")
 
 
 def go_program() -> Path:
@@ -113,20 +141,20 @@ def go_program() -> Path:
         PEERS / "go" / "go.sum",
     ]
     target = cache_dir() / "go-peer"
-    with _stamped(target, sources) as stale:
+    with stamped(target, sources) as stale:
         if stale:
-            _run([tool("go"), "build", "-o", str(target), "."], PEERS / "go")
+            run([tool("go"), "build", "-o", str(target), "."], PEERS / "go")
     return target
 
 
 def cpp_packages() -> Path:
     """Install the wheel that carries librocketmq and return the directory to put on PYTHONPATH."""
     target = cache_dir() / "cpp_python"
-    with _stamped(target, [Path(__file__)]) as stale:
+    with stamped(target, [Path(__file__)]) as stale:
         if stale:
             shutil.rmtree(target, ignore_errors=True)
             pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-            _run([*pip, "--target", str(target), _CPP_WHEEL])
+            run([*pip, "--target", str(target), _CPP_WHEEL])
     return target
 
 
@@ -134,19 +162,19 @@ def node_program() -> Path:
     """Install the Node peer beside its locked packages and return its script."""
     sources = [PEERS / "node" / name for name in ("peer.js", "package.json", "package-lock.json")]
     target = cache_dir() / "node"
-    with _stamped(target, sources) as stale:
+    with stamped(target, sources) as stale:
         if stale:
             tool("node")
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
             for source in sources:
                 shutil.copy(source, target)
-            _run([tool("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"], target)
+            run([tool("npm"), "ci", "--no-audit", "--no-fund", "--loglevel=error"], target)
     return target / "peer.js"
 
 
 @contextmanager
-def _stamped(target: Path, sources: Iterable[Path]) -> Iterator[bool]:
+def stamped(target: Path, sources: Iterable[Path]) -> Iterator[bool]:
     """Yield whether `target` has to be made again; one process at a time makes it."""
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     stamp = target.with_name(target.name + ".stamp")
@@ -157,10 +185,15 @@ def _stamped(target: Path, sources: Iterable[Path]) -> Iterator[bool]:
         stamp.write_text(digest)
 
 
-def _run(command: list[str], directory: Path | None = None) -> None:
+def run(
+    command: list[str],
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     done = subprocess.run(
         command,
         cwd=directory,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
