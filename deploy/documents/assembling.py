@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -13,25 +15,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 OWN: Final = PurePosixPath("docs")
 INSIDE: Final = PurePosixPath("inside")
 """Where documents stand that have no better place: each at the path of its folder."""
-PLACES: Final[Mapping[str, str]] = {
-    "ARCHITECTURE.md": "concepts/architecture.md",
-    "CHANGELOG.md": "changelog.md",
-    "README.md": "readme.md",
-    "broker/measures/METRICS.md": "reference/metrics_in_detail.md",
-    "cli/OPERATING.md": "how_to/operate.md",
-    "client/README.md": "client.md",
-    "deploy/LOGS.md": "reference/log_lines.md",
-    "examples/COMING_FROM.md": "coming_from.md",
-    "examples/README.md": "examples.md",
-    "integrations/README.md": "integrations.md",
-    "remoting/PROTOCOL.md": "reference/protocol.md",
-    "spark/README.md": "spark/index.md",
-    "spark/RECIPES.md": "spark/recipes.md",
-    "storage/FORMAT.md": "reference/format.md",
-    "testing/README.md": "testing.md",
-}
-"""The documents of the repository that have a place of their own among the pages."""
-LEFT_OUT: Final = (".github/",)
+NAVIGATION: Final = ROOT / "docs" / "navigation.toml"
+"""What stands where in the site, and which documents of the repository are pages of it."""
+LEFT_OUT: Final = (".github/ISSUE_TEMPLATE/", ".github/pull_request_template.md")
 
 
 class Assembled:
@@ -72,11 +58,18 @@ def assemble(into: Path, generated: Callable[[str], str]) -> Assembled:
 
 def place(path: PurePosixPath) -> PurePosixPath:
     """Return where a file of the repository is in the site."""
-    if path.as_posix() in PLACES:
-        return PurePosixPath(PLACES[path.as_posix()])
+    if (page := _places().get(path.as_posix())) is not None:
+        return PurePosixPath(page)
     if path.is_relative_to(OWN):
         return path.relative_to(OWN)
     return INSIDE / (path.with_name("index.md") if path.name == "README.md" else path)
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Return the documents that have a place of their own among the pages."""
+    places: dict[str, str] = tomllib.loads(NAVIGATION.read_text())["places"]
+    return places
 
 
 def _is_page(path: PurePosixPath) -> bool:

@@ -1,16 +1,19 @@
 """The build as a whole: pages, settings, the generator, links."""
 
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from deploy.documents.assembling import assemble
 from deploy.documents.generated import generated
 from deploy.documents.links import check
 from deploy.documents.navigation import NavigationError, navigation, settings_text
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class BuildError(Exception):
@@ -58,4 +61,5 @@ def _generate(settings: Path) -> None:
         cwd=settings.parent, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise BuildError(f"zensical: {done.stdout}{done.stderr}")
+        said = _COLOURS.sub("", f"{done.stdout}\n{done.stderr}")
+        raise BuildError(f"zensical: {said.partition('Traceback')[0].strip() or said}")

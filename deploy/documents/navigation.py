@@ -4,12 +4,11 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from deploy.documents.assembling import INSIDE, ROOT
+from deploy.documents.assembling import INSIDE, NAVIGATION
 
 Entry: TypeAlias = "str | Mapping[str, Any]"
-NAVIGATION: Final = ROOT / "docs" / "navigation.toml"
 
 
 class NavigationError(Exception):

@@ -33,6 +33,8 @@ SLOWEST: Final = (
     "crash/test_export_storm.py",
     "crash/test_kill_broker.py",
     "docs/test_readme.py",
+    "docs/test_site.py",
+    "docs/test_tutorial.py",
     "crash/test_kill_delays.py",
     "unit/client/test_features_of_brokers.py",
     "crash/test_kill_transactions.py",

@@ -1,9 +1,9 @@
 """Pages whose blocks are done one after the other: programs are files, commands are typed.
 
-A block of Python whose first line is `# NAME.py` is that file. A block of `sh` is typed, line by line;
-the block of `text` behind it is what it prints, where `…` stands for anything and the order does not
-matter. `<!-- serves -->` before a block says that it goes on, `<!-- ends -->` that all of those are
-told to end.
+A block of Python whose first line is `# NAME.py` is that file. A block of `sh` is typed, line by
+line; the block of `text` behind it is what it prints, where `…` stands for anything and the order
+does not matter. `<!-- serves -->` before a block says that it goes on, `<!-- ends -->` that all of
+those are told to end.
 """
 
 import os
