@@ -86,7 +86,8 @@ async def look_oldest(messages: MessageAdmin, spans: list[QueueSpan], asked: Loo
         async with asyncio.timeout(LOOK_S):
             async with aclosing(messages.browse(spans, EVERYTHING)) as browsed:
                 async for each in browsed:
-                    if more := len(rows) == asked.limit or looked == LOOKED_MAX:
+                    has_moved = bool(rows) or last_ms != asked.from_ms
+                    if more := len(rows) == asked.limit or (looked >= LOOKED_MAX and has_moved):
                         break
                     looked, last_ms = looked + 1, each.store_timestamp_ms
                     if not _wants(asked.wanted, each):
@@ -102,7 +103,7 @@ async def look_oldest(messages: MessageAdmin, spans: list[QueueSpan], asked: Loo
     next_ms = rows[-1].stored_ms if len(rows) == asked.limit else last_ms or asked.from_ms
     same = sum(each.stored_ms == next_ms for each in rows)
     same += asked.skip if next_ms == asked.from_ms else 0
-    return LookedAt(rows, looked, len(rows) < asked.limit, next_ms, same)
+    return _page(asked, rows, looked, len(rows) < asked.limit, (next_ms, same))
 
 
 async def look_newest(messages: MessageAdmin, spans: list[QueueSpan], asked: LookFor) -> LookedAt:
@@ -116,7 +117,7 @@ async def look_newest(messages: MessageAdmin, spans: list[QueueSpan], asked: Loo
     try:
         async with asyncio.timeout(LOOK_S):
             while len(backwards.known()) < asked.limit and not backwards.is_whole:
-                if backwards.looked >= LOOKED_MAX:
+                if backwards.looked >= LOOKED_MAX and backwards.has_moved:
                     stopped = True
                     break
                 await backwards.go_on()
@@ -131,7 +132,20 @@ async def look_newest(messages: MessageAdmin, spans: list[QueueSpan], asked: Loo
         next_ms = None if backwards.is_whole else backwards.known_from_ms
     same = sum(each.stored_ms == next_ms for each in rows)
     same += asked.skip if next_ms == asked.from_ms else 0
-    return LookedAt(rows, backwards.looked, stopped, next_ms, same)
+    return _page(asked, rows, backwards.looked, stopped, (next_ms, same))
+
+
+def _page(
+    asked: LookFor,
+    rows: list[MessageRow],
+    looked: int,
+    stopped: bool,
+    following: tuple[int | None, int],
+) -> LookedAt:
+    """Return a page that leads to another one, if there is one: never to itself."""
+    if following[0] is not None and following == (asked.from_ms, asked.skip):
+        return LookedAt(rows, looked, True)
+    return LookedAt(rows, looked, stopped, *following)
 
 
 async def look_at(
@@ -167,6 +181,11 @@ class _Backwards:
     def is_whole(self) -> bool:
         """Whether nothing is left to read."""
         return not self._left
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether another page would begin elsewhere: there may be many of one millisecond."""
+        return bool(self.known()) or self.known_from_ms != self._asked.from_ms
 
     @property
     def known_from_ms(self) -> int | None:

@@ -161,9 +161,6 @@ def _more(asked: Asked, found: LookedAt) -> str | None:
     if asked.fields["offset"] and found.rows:
         last = max(each.offset for each in found.rows)
         return Asked({**asked.fields, "offset": str(last + 1)}, asked.limit, None, 0).url()
-    if (found.next_ms, found.skip) == (asked.at_ms, asked.skip):  # no page leads to itself
-        step_ms = -1 if asked.is_newest else 1
-        return asked.url(at=max(found.next_ms + step_ms, 0), skip=0)
     return asked.url(at=found.next_ms, skip=found.skip)
 
 
