@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and is_all_foreign(callspec.params):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Leave a test out whose tools cannot be had, where this machine is told that some may lack."""
+    with _if_there(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Likewise of tools that a test fetches itself."""
+    with _if_there(item):
+        return (yield)
+
+
+@contextmanager
+def _if_there(item: pytest.Item) -> Iterator[None]:
+    try:
+        yield
+    except (toolchain.ToolMissing, toolchain.BuildFailed) as error:
+        marker = item.get_closest_marker("needs")
+        if marker is None or not toolchain.optional().issuperset(marker.args):
+            raise
+        pytest.skip(f"{', '.join(marker.args)} cannot be had here: {error}")
 
 
 @pytest.fixture(autouse=True)

@@ -13,15 +13,21 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PROJECT: Final = Path(__file__).resolve().parents[3]
 PEERS: Final = PROJECT / "tests" / "interop" / "peers"
+OPTIONAL_VARIABLE: Final = "AEROBEE_INTEROP_OPTIONAL"
 WITHOUT_VARIABLE: Final = "AEROBEE_INTEROP_WITHOUT"
 BUILD_SECONDS_MAX: Final = 600
 _DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CPP_WHEEL: Final = "rocketmq==0.4.4"
 _HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+PLAYWRIGHT: Final = "playwright==1.65.2"
+_AXE: Final = "axe-core@4.14.1"
+_AXE_SHA256: Final = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+_BROWSER: Final = "chromium-headless-shell"
+_FONTS: Final = "fonts-inter"
 
 
 class ToolMissing(Exception):
@@ -42,7 +48,16 @@ def cache_dir() -> Path:
 
 def given_up() -> frozenset[str]:
     """The peers that this machine is told to do without."""
-    words = os.environ.get(WITHOUT_VARIABLE, "").split(",")
+    return _words(WITHOUT_VARIABLE)
+
+
+def optional() -> frozenset[str]:
+    """The tools that this machine may lack: what needs them and nothing else is then left out."""
+    return _words(OPTIONAL_VARIABLE)
+
+
+def _words(variable: str) -> frozenset[str]:
+    words = os.environ.get(variable, "").split(",")
     return frozenset(word.strip() for word in words if word.strip())
 
 
@@ -104,10 +119,7 @@ def debian_files(name: str, *packages: str) -> Path:
         if stale:
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
-            run([tool("apt-get"), "-q", "download", *packages], target)
-            for package in target.glob("*.deb"):
-                run([tool("dpkg-deb"), "-x", str(package), str(target)])
-                package.unlink()
+            _unpack(target, *packages)
     return target
 
 
@@ -131,6 +143,72 @@ def helm() -> str:
             environment = {**os.environ, "GOBIN": str(target), "GOFLAGS": "-mod=mod"}
             run([tool("go"), "install", _HELM], environment=environment)
     return str(target / "helm")
+
+
+def _unpack(target: Path, *packages: str) -> None:
+    run([tool("apt-get"), "-q", "download", *packages], target)
+    for package in target.glob("*.deb"):
+        run([tool("dpkg-deb"), "-x", str(package), str(target)])
+        package.unlink()
+
+
+class Chromium(NamedTuple):
+    """A browser's program, and what it needs in its environment."""
+
+    program: str
+    environment: dict[str, str]
+
+
+def chromium() -> Chromium:
+    """Return Debian's Chromium: as installed, or unpacked from its packages and those it needs."""
+    for name in ("chromium", _BROWSER):
+        if (found := shutil.which(name)) is not None:
+            return Chromium(found, {})
+    target = cache_dir() / "chromium"
+    with stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            _unpack(target, *_missing_packages())
+            fonts = target / "fonts.conf"
+            fonts.write_text(
+                f"<fontconfig><dir>{target / 'usr/share/fonts'}</dir>"
+                "<include ignore_missing='yes'>/etc/fonts/fonts.conf</include></fontconfig>"
+            )
+    libraries = sorted({str(path.parent) for path in target.glob("usr/lib/*-linux-gnu/**/*.so*")})
+    environment = {
+        "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+        "FONTCONFIG_FILE": str(target / "fonts.conf"),
+    }
+    return Chromium(str(target / "usr/lib/chromium" / _BROWSER), environment)
+
+
+def _missing_packages() -> list[str]:
+    """Name what Debian would install for the browser and the pages' first font."""
+    command = ["-s", "--no-install-recommends", "install", _BROWSER, _FONTS]
+    try:
+        said = run([tool("apt-get"), *command])
+    except BuildFailed:  # the lists of packages may never have been fetched
+        run([tool("apt-get"), "-q", "update"])
+        said = run([tool("apt-get"), *command])
+    return [line.split()[1] for line in said.splitlines() if line.startswith("Inst ")]
+
+
+def axe_script() -> str:
+    """Return axe-core, which finds what keeps people from using a page."""
+    target = cache_dir() / "axe"
+    with stamped(target, [Path(__file__)]) as stale:
+        if stale:
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            run([tool("npm"), "pack", "--silent", _AXE], target)
+            (packed,) = target.glob("*.tgz")
+            run([tool("tar"), "-xzf", str(packed), "package/axe.min.js"], target)
+            packed.unlink()
+    script = (target / "package" / "axe.min.js").read_bytes()
+    if hashlib.sha256(script).hexdigest() != _AXE_SHA256:
+        raise BuildFailed(f"{_AXE} is not what it was")
+    return script.decode()
 
 
 def go_program() -> Path:
@@ -189,7 +267,7 @@ def run(
     command: list[str],
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> None:
+) -> str:
     done = subprocess.run(
         command,
         cwd=directory,
@@ -205,3 +283,4 @@ def run(
         raise BuildFailed(
             f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
         )
+    return done.stdout
