@@ -28,9 +28,9 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     publish.PAGE,
     dead_letters.PAGE,
     offsets.PAGE,
-    waiting.PAGE,
     brokers.PAGE,
-    configuration.PAGE,
     users.PAGE,
+    configuration.PAGE,
+    waiting.PAGE,
     changes_made.PAGE,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+import pytest_asyncio
 from support.interop.console_scene import Scene, scene
 from support.interop.web_browser import Watched, browser, tab
 from support.servers.live_console import live_console
@@ -47,7 +48,7 @@ class Site(NamedTuple):
     browser: Any
 
 
-@pytest.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """Serve a console with a password over a cluster with something on each page."""
     async with (
@@ -219,7 +220,7 @@ async def test_ten_thousand_topics_are_paged(site: Site, tmp_path: Path) -> None
         topics = cluster.brokers[0].context.tables.topics
         for number in range(TOPICS):
             topics.update(TopicConfig(topic_name=f"topic-{number:05}"), {})
-        await cluster.brokers[0].context.cluster.registration.register()
+        await cluster.brokers[0].context.cluster.registration.announce_all()
         async with (
             live_console(cluster.namesrv_addr, console_password=PASSWORD) as console,
             tab(site.browser, console.url) as watched,
