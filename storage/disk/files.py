@@ -25,6 +25,11 @@ from aerobee.storage.disk.maps import WITHOUT_NUMBERS, map_file
 ZERO_STEP_BYTES: Final = 64 * 1024
 """Larger writes of zeros make large folios, which later small stores and syncs pay for."""
 
+WRITE_BYTES_MAX: Final = 256 * 1024
+"""Of one call: of 2 MiB and more Linux takes folios so large that a virtual machine has given their
+memory back to its host, and to touch it again takes twelve times as long as the copy.
+"""
+
 FALLOC_FL_KEEP_SIZE: Final = 1
 FALLOC_FL_PUNCH_HOLE: Final = 2
 AT_FDCWD: Final = -100
@@ -90,9 +95,10 @@ class Files:
 
     def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
         """Write all of `data` at a place in the file."""
-        done = os.pwrite(fd, data, at)
-        while done < len(data):  # a signal or a quota cut it short
-            done += os.pwrite(fd, memoryview(data)[done:], at + done)
+        done = os.pwrite(fd, data, at) if len(data) <= WRITE_BYTES_MAX else 0
+        while done < len(data):  # of larger ones, or a signal or a quota cut it short
+            piece = memoryview(data)[done : done + WRITE_BYTES_MAX]
+            done += os.pwrite(fd, piece, at + done)
 
     def read(self, fd: int, count: int, at: int) -> bytes:
         """Read up to `count` bytes from a place; shorter only at the end of the file."""

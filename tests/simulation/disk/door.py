@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aerobee.storage.disk.files import Files
+from aerobee.storage.disk.files import WRITE_BYTES_MAX, Files
 from simulation.disk.machine import Died, Machine
 from simulation.disk.names import Folder
 from simulation.disk.pages import PAGE_BYTES, Inode
@@ -172,6 +172,10 @@ class Door(Files):
 
     def write(self, fd: int, data: bytes | memoryview, at: int) -> None:
         """Write into memory; a page that has no space yet needs some."""
+        for begin in range(0, len(data), WRITE_BYTES_MAX):
+            self._write_piece(fd, memoryview(data)[begin : begin + WRITE_BYTES_MAX], at + begin)
+
+    def _write_piece(self, fd: int, data: memoryview, at: int) -> None:
         inode, name = self._open_file(fd)
         pages = _pages(at, len(data))
         kind = "write" if inode.space.issuperset(pages) else "allocate"

@@ -4,13 +4,14 @@ import ctypes
 import errno
 import fcntl
 import os
+import random
 import resource
 from pathlib import Path
 
 import pytest
 
 from aerobee.storage.disk import files as files_module
-from aerobee.storage.disk.files import Files, memory_bytes, raise_open_files_limit
+from aerobee.storage.disk.files import WRITE_BYTES_MAX, Files, memory_bytes, raise_open_files_limit
 
 
 @pytest.fixture
@@ -97,6 +98,26 @@ def test_short_writes_are_finished(fd: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
     Files().write(fd, b"0123456789", 5)
     assert Files().read(fd, 12, 4) == b"x0123456789x"
+
+
+def test_what_is_large_is_written_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For which Linux takes memory that a virtual machine still has, and it all arrives."""
+    real, sizes = os.pwrite, list[int]()
+
+    def write(fd: int, data: bytes, at: int) -> int:
+        sizes.append(len(data))
+        return real(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    data = random.Random(7).randbytes((4 << 20) + 12345)
+    files = Files()
+    fd = files.open(tmp_path / "file", create=True)
+    files.write(fd, data, 100)
+    files.close(fd)
+    assert (tmp_path / "file").read_bytes() == bytes(100) + data
+    assert max(sizes) <= WRITE_BYTES_MAX
 
 
 def test_small_helpers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
