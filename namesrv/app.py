@@ -148,7 +148,7 @@ def _audit(settings: NamesrvSettings, guard: "Guard | None") -> "AuditLog | None
 
     made = AuditLog(settings, "namesrv")
     if guard is not None:
-        made.who = lambda peer, command: guard.who(peer.remote_host[0], command)
+        made.who = guard.who
     return made
 
 

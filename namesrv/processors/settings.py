@@ -43,8 +43,7 @@ def update_settings(ctx: NamesrvContext, request: Request[NoHeader]) -> Reply:
     keys = {plain_key(key): key for key in ctx.settings.keys().values()}
     _check_allowed(properties.keys(), keys)
     remote = request.connection.remote
-    host = request.connection.remote_host[0]
-    has_right = ctx.guard is not None and ctx.guard.has_right(host, request.command)
+    has_right = ctx.guard is not None and ctx.guard.has_right(request.connection, request.command)
     if not (has_right or is_trusted(request.connection, ctx.settings.admin_allowed_networks)):
         raise RequestError(
             ResponseCode.NO_PERMISSION,

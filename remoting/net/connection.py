@@ -87,6 +87,8 @@ class Connection(asyncio.Protocol):
 
     reads_while_unsent: ClassVar[bool] = False
     """Whether a peer that does not take what was sent to it is read from all the same."""
+    identity: str = ""
+    """The user whose certificate the peer has shown, "" where that is nobody, or nobody looks."""
 
     transport: asyncio.Transport
     reading: ReadingSide

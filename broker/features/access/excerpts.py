@@ -30,10 +30,10 @@ class UserSends(FastSends):
         writing: Writing,
         store_host: bytes,
         queues: QueueExcerpt,
-        name: str,
+        access_key: str,
     ) -> None:
         super().__init__(settings, writing, store_host, queues)
-        self._name = name
+        self._access_key = access_key
 
     def send(
         self,
@@ -46,7 +46,7 @@ class UserSends(FastSends):
         codec: int = Codec.JSON,
     ) -> bool:
         """Append one message of this user."""
-        if fields.access_key != self._name:
+        if fields.access_key != self._access_key:
             return False
         return super().send(fields, opaque, body, stamp, stamp_flag, acks, codec)
 
@@ -61,7 +61,7 @@ class UserSends(FastSends):
         codec: int = Codec.JSON,
     ) -> bool:
         """Append the messages of one batch of this user."""
-        if fields.access_key != self._name:
+        if fields.access_key != self._access_key:
             return False
         return super().send_batch(fields, opaque, body, stamp, stamp_flag, acks, codec)
 
@@ -86,18 +86,24 @@ class SinglePulls:
 class Excerpt:
     """What may pass of a user at an address, until users, policies or settings change.
 
-    A stranger has no name, and nothing of him passes. Where `each_is_asked` nobody's does.
+    A stranger has no name, and nothing of him passes. Where `each_is_asked` nobody's does. Requests
+    of who has shown a certificate have no `access_key`.
     """
 
-    def __init__(self, name: str, writing: Writing, front: Front, *, each_is_asked: bool) -> None:
+    def __init__(
+        self, name: str, access_key: str, writing: Writing, front: Front, *, each_is_asked: bool
+    ) -> None:
         self.name = name
+        self.access_key = access_key
         self.over = False  # something has changed: who holds this asks for another
-        self._queues = QueueExcerpt(writing.queues, name.encode())
+        self._queues = QueueExcerpt(writing.queues, access_key.encode())
         self._pulls: set[tuple[str, str]] = set()
         self._passes = bool(name) and not each_is_asked
         self._front = front
         self._writing = writing
-        self._sends = UserSends(front.live.current, writing, writing.store_host, self._queues, name)
+        self._sends = UserSends(
+            front.live.current, writing, writing.store_host, self._queues, access_key
+        )
         self._traffic: dict[Traffic, Traffic] = {}
 
     def traffic(self, port: Traffic) -> Traffic:

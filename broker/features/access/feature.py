@@ -16,10 +16,9 @@ from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.record import Record
-from aerobee.remoting.net.access.guard import Guard
+from aerobee.remoting.net.access.guard import Guard, name_of
 from aerobee.remoting.net.access.policies import Action, Need, topic
 from aerobee.remoting.net.access.refusing import OnRefused
-from aerobee.remoting.net.access.signature import ACCESS_KEY
 from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.routes import Request
@@ -42,8 +41,8 @@ class Access(Feature):
         self.guard = Guard(self._kept.book, self._rules, needs_of(settings.broker_cluster_name))
         one_of_them = FAST & (self._rules.open_codes | self._rules.free_codes)
         self._each_is_asked = settings.each_is_asked or bool(one_of_them)
-        self._excerpts: WeakValueDictionary[tuple[str, str], Excerpt] = WeakValueDictionary()
-        self.stranger = self._excerpt("")
+        self._excerpts: WeakValueDictionary[tuple[str, str, str], Excerpt] = WeakValueDictionary()
+        self.stranger = self._excerpt("", "")
         self._kept.book.on_change.append(self._forget)
         context.changes.live.on_change(lambda settings: self._forget())
         self.files = self._kept.files
@@ -56,7 +55,7 @@ class Access(Feature):
         """Have the users of the settings on the disk."""
         await self._kept.flush()
         if (audit := self._context.audit) is not None:
-            audit.who = lambda peer, command: self.guard.who(peer.remote_host[0], command)
+            audit.who = self.guard.who
 
     def background(self) -> Iterable[Work]:
         """Write what could not be written when it changed."""
@@ -85,11 +84,12 @@ class Access(Feature):
         audit = self._context.audit
         return audit.refused if audit is not None else None
 
-    def excerpt(self, name: str, host: str) -> Excerpt:
+    def excerpt(self, name: str, access_key: str, host: str) -> Excerpt:
         """Return what has passed of a user at an address; connections of both share it."""
-        found = self._excerpts.get((name, host))
+        key = name, access_key, host
+        found = self._excerpts.get(key)
         if found is None:
-            found = self._excerpts[name, host] = self._excerpt(name)
+            found = self._excerpts[key] = self._excerpt(name, access_key)
         return found
 
     def check_seen(self, request: Request[Any], record: Record) -> None:
@@ -108,14 +108,14 @@ class Access(Feature):
         name = record.topic
         if name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX):
             name = parse_properties(record.properties).get(Property.REAL_TOPIC) or name
-        user, host = command.ext.get(ACCESS_KEY, ""), request.connection.remote_host[0]
+        user, host = name_of(request.connection, command), request.connection.remote_host[0]
         if not self.guard.passes(user, host, command.code):
             self.guard.allow(user, host, (Need(topic(name), (action,)),))
 
     def may_all(self, request: Request[Any]) -> bool:
         """Whether a request is from a super user, or where none is asked, from an operator."""
         if self._is_asked(request):
-            return self.guard.is_super(request.command.ext.get(ACCESS_KEY, ""))
+            return self.guard.is_super(name_of(request.connection, request.command))
         return self._is_operator(request)
 
     def may_change(self, request: Request[Any]) -> bool:
@@ -128,9 +128,9 @@ class Access(Feature):
     def _is_operator(self, request: Request[Any]) -> bool:
         return is_trusted(request.connection, self._context.settings.admin_allowed_networks)
 
-    def _excerpt(self, name: str) -> Excerpt:
-        context = self._context
-        return Excerpt(name, context.writing, context.front, each_is_asked=self._each_is_asked)
+    def _excerpt(self, name: str, access_key: str) -> Excerpt:
+        writing, front = self._context.writing, self._context.front
+        return Excerpt(name, access_key, writing, front, each_is_asked=self._each_is_asked)
 
     def _connection(self, port: Traffic, budget: Budget) -> AskingConnection:
         return AskingConnection(self, port, budget)
@@ -140,7 +140,7 @@ class Access(Feature):
         for excerpt in list(self._excerpts.values()):
             excerpt.end()
         self._excerpts.clear()
-        self.stranger = self._excerpt("")
+        self.stranger = self._excerpt("", "")
 
 
 make = Access

@@ -16,7 +16,7 @@ from aerobee.remoting.headers.access import (
     SubjectRequest,
     UserRequest,
 )
-from aerobee.remoting.net.access.signature import ACCESS_KEY
+from aerobee.remoting.net.access.guard import name_of
 from aerobee.remoting.net.access.users import UserType, refused, user_type
 from aerobee.remoting.net.routes import Outcome, Reply, Request, Routes
 
@@ -135,11 +135,12 @@ class BookRequests:
 
     def _shows_secrets(self, request: AnyRequest) -> bool:
         """Whether passwords go out: to super users, who copy users to other brokers by them."""
-        return bool(request.command.ext.get(ACCESS_KEY)) and self._standing.may_all(request)
+        named = name_of(request.connection, request.command)
+        return bool(named) and self._standing.may_all(request)
 
     async def _changed(self, request: AnyRequest, what: str) -> Outcome:
         """Answer when the change is on the disk, and say who made it."""
-        by, remote = request.command.ext.get(ACCESS_KEY, ""), request.connection.remote
+        by, remote = name_of(request.connection, request.command), request.connection.remote
         log.info("access_changed by=%r remote=%s what=%s", by, remote, what)
         await self._kept.flush()
         return Reply()

@@ -16,6 +16,7 @@ from aerobee.remoting.net.access.policies import Decision, Need, address
 from aerobee.remoting.net.access.rules import Rules
 from aerobee.remoting.net.access.signature import ACCESS_KEY, is_signed
 from aerobee.remoting.net.access.users import NAME_CHARS_MAX, USER, User, UserStatus
+from aerobee.remoting.net.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +57,14 @@ class Guard:
         self._decisions: dict[tuple[str, Need, str], Decision | None] = {}
         book.on_change.append(self._decisions.clear)
 
-    def check(self, host: str, command: Command) -> str:
+    def check(self, host: str, command: Command, identity: str = "") -> str:
         """Ask both questions of a request from an address; return the user who asks.
 
-        That is "" where nobody was asked. A body that cannot be read raises RequestError.
+        That is "" where nobody was asked. `identity` is whose certificate its peer has shown: it
+        stands for the signature of a request that has none. A body that cannot be read raises
+        RequestError.
         """
-        name = command.ext.get(ACCESS_KEY, "")
+        name = command.ext.get(ACCESS_KEY) or identity
         try:
             known = self.rules.authenticates and command.code not in self.rules.open_codes
             if known:
@@ -89,8 +92,7 @@ class Guard:
             raise Refusal(_UNEXPECTED)
         user = self.book.users.get(name)
         if user is None or user.status is UserStatus.DISABLE:
-            why = "not found." if user is None else "disabled."
-            raise Refusal(f"{USER}{_shown(name)} is {why}")
+            raise _unknown(name, user)
         if user.is_super:
             return
         for need in needs:
@@ -102,22 +104,23 @@ class Guard:
                     f" from {host}, {why}"
                 )
 
-    def has_right(self, host: str, command: Command) -> bool:
+    def has_right(self, connection: Connection, command: Command) -> bool:
         """Whether a request that has passed was asked both who sends it and whether he may.
 
         Only then it needs no other proof, like the address that it comes from; a super user's is
         asked the first question alone.
         """
         rules, code = self.rules, command.code
-        name = command.ext.get(ACCESS_KEY, "")
-        if not rules.authenticates or code in rules.open_codes or self.passes(name, host, code):
+        name, proven = self.who(connection, command)
+        if not proven:
             return False
         asked = rules.authorizes and code not in rules.free_codes
         return asked or self.is_super(name)
 
-    def who(self, host: str, command: Command) -> tuple[str, bool]:
-        """Return whom a request that was answered is from, and whether he has proved it."""
-        name, code = command.ext.get(ACCESS_KEY, ""), command.code
+    def who(self, connection: Connection, command: Command) -> tuple[str, bool]:
+        """Return whom a request that has passed is from, and whether he has proved it."""
+        name, code = name_of(connection, command), command.code
+        host = connection.remote_host[0]
         unasked = code in self.rules.open_codes or self.passes(name, host, code)
         return name, self.rules.authenticates and bool(name) and not unasked
 
@@ -130,6 +133,10 @@ class Guard:
         if not name:
             raise Refusal("username cannot be null.")
         user = self.book.users.get(name)
+        if not command.ext.get(ACCESS_KEY):
+            if user is None or user.status is UserStatus.DISABLE:
+                raise _unknown(name, user)
+            return
         secret = (user or _NOBODY).password.encode()
         if not is_signed(secret, command.ext, command.body, command.version) or user is None:
             raise Refusal(WRONG, self.guesses.failed(host))
@@ -147,6 +154,15 @@ class Guard:
                 self._decisions.clear()
             self._decisions[key] = decision
         return decision
+
+
+def name_of(connection: Connection, command: Command) -> str:
+    """Return whom a request says that it is from, or else whose certificate its peer has shown."""
+    return command.ext.get(ACCESS_KEY) or connection.identity
+
+
+def _unknown(name: str, user: User | None) -> Refusal:
+    return Refusal(f"{USER}{_shown(name)} is {'not found.' if user is None else 'disabled.'}")
 
 
 def _shown(text: str) -> str:

@@ -1,15 +1,17 @@
 """The settings of access control that every server has, under RocketMQ's keys (AuthConfig.java)."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from aerobee.remoting.bodies import UserInfo
-from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
+from aerobee.remoting.config.settings import AtStart, Guarded
+from aerobee.remoting.net.access.certificates import read_certificate_users
 from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.remoting.net.access.rules import Rules
+from aerobee.remoting.net.settings import NetSettings
 
 _AUTH: Final = "org.apache.rocketmq.auth"
 _CLASSES: Final = {
@@ -39,7 +41,7 @@ def _path_or_none(value: Any) -> Any:
     return None if isinstance(value, str) and not value.strip() else value
 
 
-class AccessKeys(ServerSettings):
+class AccessKeys(NetSettings):
     """Who must say who he is, and who may do what.
 
     Strategies: a blank one asks for the signature of all but plain sends and pulls of a connection
@@ -59,6 +61,8 @@ class AccessKeys(ServerSettings):
     authorization_whitelist: AtStart[Guarded[str]] = ""
     init_authentication_user: AtStart[Guarded[str]] = ""
     inner_client_authentication_credentials: AtStart[Guarded[str]] = ""
+    # ours: "CN:orders=ann;DNS:billing.example.com=bob;CN:*", see certificates.py
+    certificate_users: AtStart[Guarded[str]] = ""
     # ours: who changed what, see audit.py; None notes nothing
     audit_file: AtStart[Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]] = None
     audit_file_bytes_max: AtStart[Guarded[int]] = Field(default=64 << 20, ge=64 << 10)
@@ -97,6 +101,28 @@ class AccessKeys(ServerSettings):
                 raise ValueError("allowed: an accessKey and a secretKey")
         return value
 
+    @field_validator("certificate_users")
+    @classmethod
+    def _users_of_certificates(cls, value: str) -> str:
+        try:
+            read_certificate_users(value)
+        except ValueError as error:
+            raise ValueError(
+                "allowed: CN:name=user, DNS:name=user, URI:name=user, email:name=user, or CN:* and"
+                f" its like where the name is the user, joined by ; ({error})"
+            ) from None
+        return value
+
+    @model_validator(mode="after")
+    def _certificates_are_verified(self) -> Self:
+        if self.certificate_users.strip() and not self.tls_server_auth_client:
+            raise ValueError(
+                "certificateUsers means nothing while no certificate is verified: set"
+                " tls.server.authClient=true, tls.server.trustCertPath and"
+                " tls.server.need.client.auth"
+            )
+        return self
+
     @property
     def controls_access(self) -> bool:
         """Whether users are kept: they are asked for, or are to be made before they are."""
@@ -115,6 +141,7 @@ class AccessKeys(ServerSettings):
             authorizes=self.authorization_enabled,
             open_codes=_codes_of(self.authentication_whitelist),
             free_codes=_codes_of(self.authorization_whitelist),
+            certificate_users=read_certificate_users(self.certificate_users),
         )
 
     @property
