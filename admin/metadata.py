@@ -1,6 +1,6 @@
 """What topics and groups a cluster is to have, as a file: written, compared, applied.
 
-The file is JSON (which is YAML, too): for each topic and group the brokers that have it in one way,
+The file is JSON (the commands take YAML and TOML for it): for each topic and group the brokers that have it in one way,
 with its settings under RocketMQ's names. "*" stands for every master.
 
     {"version": 1,

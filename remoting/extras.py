@@ -13,7 +13,7 @@ from aerobee.remoting.errors import AerobeeError
 
 EXIT_USAGE: Final = 2  # as for a wrong call: nothing was tried
 
-_CLI: Final = ("click", "pydantic", "rich")
+_CLI: Final = ("click", "pydantic", "rich", "yaml")
 _COMPRESSION: Final = ("lz4", "zstandard")
 _SPARK: Final = (*_COMPRESSION, "numpy", "pandas", "pyarrow", "pyspark")
 

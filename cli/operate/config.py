@@ -8,6 +8,7 @@ import click
 from aerobee.admin.metadata import as_file, difference
 from aerobee.cli.operate.changes_shown import make_changes, show_changes
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, yes_option
+from aerobee.cli.operate.metadata_files import kind_of, read_metadata_file, written
 from aerobee.cli.program import examples
 
 EXIT_DIFFERENT: Final = 5
@@ -30,24 +31,29 @@ file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fal
 def config() -> None:
     """Topics and groups as a file: exported, compared, applied.
 
-    The file is JSON, sorted, so that version control shows what changes. "brokers": ["*"] stands
-    for every master.
+    The file is JSON, YAML (.yaml, .yml) or TOML (.toml), and written sorted, so that version
+    control shows what changes. "brokers": ["*"] stands for every master.
     """
 
 
 @config.command(
-    "export", epilog=examples("aerobee config export", "aerobee config export -f c.json")
+    "export",
+    epilog=examples(
+        "aerobee config export -f cluster.json", "aerobee config export -o yaml > cluster.yaml"
+    ),
 )
 @click.option("-f", "--file", type=FILE, help="Where to. [default: standard output]")
 @asks_cluster
 async def export_file(door: ClusterDoor, file: Path | None) -> None:
     """Write the topics and groups that users made, with their settings on each broker.
 
-    Every broker has to answer. No messages, offsets, users or settings of brokers.
+    As JSON, or as YAML with -o yaml, or into a file of that name (.yaml, .yml). Every broker has to
+    answer. No messages, offsets, users or settings of brokers.
     """
+    kind = kind_of(file, door.output)
     async with door.admin() as admin:
         found = await admin.metadata.current()
-    data = as_file(found)
+    data = written(as_file(found), kind)
     if file is None:
         click.echo(data, nl=False)
     else:
@@ -63,7 +69,7 @@ async def export_file(door: ClusterDoor, file: Path | None) -> None:
 @asks_cluster
 async def diff(door: ClusterDoor, file: Path, prune: bool) -> None:
     """Show what would make the cluster what FILE says; exit code 5 if there is anything."""
-    data = _read(file)
+    data = read_metadata_file(file)
     async with door.admin() as admin:
         wanted = await admin.metadata.read(data)
         changes = difference(await admin.metadata.current(), wanted, prune=prune)
@@ -88,16 +94,15 @@ async def apply(door: ClusterDoor, file: Path, prune: bool, dry_run: bool, yes: 
     Nothing is deleted without --prune. Applied again it does nothing; where a broker refused
     something, what was done before stays, and applying again does the rest.
     """
-    data = _read(file)
+    data = read_metadata_file(file)
     async with door.admin() as admin:
         wanted = await admin.metadata.read(data)
         changes = difference(await admin.metadata.current(), wanted, prune=prune)
         await make_changes(door, admin, changes, dry_run=dry_run, yes=yes)
 
 
-def _read(file: Path) -> bytes:
-    return file.read_bytes()
-
-
 def _write(file: Path, data: bytes) -> None:
-    file.write_bytes(data)
+    """Put a file in its place as a whole: an interruption leaves the one that was there."""
+    fresh = file.with_name(f"{file.name}.tmp")
+    fresh.write_bytes(data)
+    fresh.replace(file)

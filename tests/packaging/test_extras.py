@@ -53,7 +53,7 @@ def client(path: str) -> bool:
 def command_line(path: str) -> bool:
     """The same of the commands that ask a cluster."""
     return path.startswith("cli/") and not path.startswith(
-        ("cli/demo/", "cli/broker_start", "cli/namesrv_start")
+        ("cli/demo/", "cli/broker_start", "cli/namesrv_start", "cli/store")
     )
 
 
