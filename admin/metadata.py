@@ -1,7 +1,7 @@
 """What topics and groups a cluster is to have, as a file: written, compared, applied.
 
-The file is JSON (the commands take YAML and TOML for it): for each topic and group the brokers that have it in one way,
-with its settings under RocketMQ's names. "*" stands for every master.
+The file is JSON, for which commands take YAML and TOML: for each topic and group the brokers that
+have it in one way, with its settings under RocketMQ's names. "*" stands for every master.
 
     {"version": 1,
      "topics": {"orders": [{"brokers": ["*"], "config": {"readQueueNums": 8}}]},
