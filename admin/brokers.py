@@ -192,7 +192,7 @@ class BrokerAdmin:
         except BrokerRefused:  # it has no delay levels
             return 0
         return sum(
-            max(offsets.max_offset - delivered.get(place.queue_id + 1, offsets.max_offset), 0)
+            max(offsets.max_offset - delivered.get(place.queue_id + 1, offsets.min_offset), 0)
             for place, offsets in stats.offset_table.items()
         )
 

@@ -3,6 +3,7 @@
 A page is a module in `pages/` with a `ConsolePage`, and a line in `pages/listed.py`.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,11 +24,14 @@ from aerobee.console.roles import ConsoleRole
 from aerobee.console.sessions import Session
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
+from aerobee.remoting.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 FORM_BYTES_MAX: Final = 6 << 20
 """Of what is posted; a message that is published is part of a form."""
+REQUEST_S: Final = 45.0
+"""So long a request may take from its head to its answer, whoever is slow."""
 ASSET_AGE_S: Final = 365 * 24 * 3600
 
 
@@ -83,6 +87,8 @@ class Console:
             try:
                 await self._check(request, session, role, costly=route.costly)
                 response = await route.handler(self._visit(request, session))
+                if request.method in CHANGING:
+                    self.sights.forget()
             except Exception as error:  # noqa: BLE001  one page that fails must not end the others
                 response = self._failed(request, error, session)
             self.door.remember(request, response, session)
@@ -127,11 +133,13 @@ class Console:
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer whatever happens, with the headers that every answer has."""
         try:
-            response = await handler(request)
+            async with asyncio.timeout(REQUEST_S):
+                response = await handler(request)
+        except TimeoutError:
+            late = Unavailable(f"It was not done within {REQUEST_S:g} s, and may be done later.")
+            response = self._failed(request, late, self.door.known(request))
         except Exception as error:  # noqa: BLE001  likewise
             response = self._failed(request, error, self.door.known(request))
-        if request.method in CHANGING:
-            self.sights.forget()
         secure(response, has_tls=self.settings.has_tls)
         return response
 

@@ -32,6 +32,10 @@ class KeptAnswers:
         self._kept: dict[Hashable, _Kept] = {}
         self._asked: dict[Hashable, SingleFlight[Any]] = {}
 
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return len(self._kept)
+
     async def get(
         self, key: Hashable, question: Callable[[], Awaitable[T]], age_s: float = AGE_S
     ) -> T:

@@ -19,6 +19,10 @@ class Rations:
         self._clock_s = clock_s
         self._left: dict[str, tuple[float, float]] = {}
 
+    def __len__(self) -> int:
+        """Return how many callers are remembered."""
+        return len(self._left)
+
     def take(self, caller: str) -> float:
         """Take a token; return 0.0, or where there is none after how many seconds there is."""
         now_s = self._clock_s()

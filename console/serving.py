@@ -1,5 +1,6 @@
 """The console as something that starts and stops: a process of its own, or beside a nameserver."""
 
+import asyncio
 import logging
 import ssl
 import time
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 3.0
 WAITING_MAX: Final = 128
+CONNECTIONS_MAX: Final = 512
 HEADER_BYTES_MAX: Final = 16 << 10
 
 
@@ -26,12 +28,13 @@ class ConsoleServer:
         self._settings = settings
         self._console = Console(settings)
         self._runner: web.AppRunner | None = None
+        self._listening: asyncio.Server | None = None
 
     @property
     def port(self) -> int:
         """The port it listens on."""
-        assert self._runner is not None, "not started"
-        return int(self._runner.addresses[0][1])
+        assert self._listening is not None, "not started"
+        return int(self._listening.sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -44,6 +47,7 @@ class ConsoleServer:
     async def start(self) -> None:
         """Serve; serving when it returns. Raises SettingsError, or OSError for the address."""
         settings = self._settings
+        tls = _tls(settings)
         self._runner = web.AppRunner(
             self._console.application(),
             access_log=None,
@@ -53,23 +57,24 @@ class ConsoleServer:
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(
-                self._runner,
+            self._listening = await asyncio.get_running_loop().create_server(
+                self._connection,
                 settings.console_host or None,
                 settings.console_port,
                 backlog=WAITING_MAX,
-                ssl_context=_tls(settings),
-            ).start()
+                ssl=tls,
+            )
         except BaseException:
             await self.stop()
             raise
-        log.info("console_serves listens=%s", format_address(settings.console_host, self.port))
+        listens = format_address(settings.console_host or "0.0.0.0", self.port)
+        log.info("console_serves listens=%s", listens)
         if not (settings.is_on_loopback or settings.has_tls):
             log.warning(
                 "console_open listens=%s: passwords are sent in clear beyond this machine; set"
                 " consoleTlsCertPath and consoleTlsKeyPath, or consoleBehindTls behind a proxy that"
                 " encrypts",
-                format_address(settings.console_host, self.port),
+                listens,
             )
 
     async def stop(self) -> None:
@@ -78,6 +83,8 @@ class ConsoleServer:
             return
         began_s = time.monotonic()
         runner, self._runner = self._runner, None
+        if self._listening is not None:
+            self._listening.close()
         await runner.cleanup()
         await self._console.close()
         log.info("console_stopped seconds=%.2f", time.monotonic() - began_s)
@@ -85,6 +92,18 @@ class ConsoleServer:
     def failed(self, what: str, error: BaseException) -> None:
         """Log an error that ended a task, or a callback; the console goes on."""
         log.error("fault where=%s", what, exc_info=error)
+
+    def _connection(self) -> asyncio.Protocol:
+        """Return what serves a connection, or ends it where there are too many."""
+        assert self._runner is not None and self._runner.server is not None
+        server = self._runner.server
+        return server() if len(server.connections) < CONNECTIONS_MAX else _OneTooMany()
+
+
+class _OneTooMany(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
 
 
 def _tls(settings: ConsoleSettings) -> ssl.SSLContext | None:

@@ -58,6 +58,7 @@ class Sessions:
         self._open: dict[str, Session] = {}  # the one that was used last is the last
 
     def __len__(self) -> int:
+        """Return how many there are."""
         return len(self._open)
 
     def begin(self, viewer: Viewer) -> Session:

@@ -93,7 +93,7 @@ async def change(visit: Visit) -> web.StreamResponse:
         raise InvalidUse("Nothing was changed: this is how a secret is shown, not what it is.")
     told = await visit.admin.broker.set(name, {key: value})
     shown = HIDDEN if is_secret(key) else value.strip()
-    visit.changed(f"{key}={shown} set on {name}. {told}".strip().removesuffix("."))
+    visit.changed(f"set {key}={shown} on {name}" + (f": {told}" if told else ""))
     return visit.go(f"/brokers/{visit.quoted(name)}/settings", q=key)
 
 

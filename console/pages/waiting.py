@@ -106,8 +106,6 @@ async def _levels(sight: Sight, address: str, waiting: WaitingAt) -> None:
     admin = sight.admin
     code = RequestCode.GET_ALL_DELAY_OFFSET
     delivered = (await admin.ask_broker(address, code, DelayOffsets)).offset_table
-    if not delivered:
-        return
     stats = await admin.topic.stats(address, SCHEDULE_TOPIC)
     settings = await sight.ask(
         ("settings at", address), lambda: admin.broker.settings_at(address), 30.0
@@ -115,7 +113,7 @@ async def _levels(sight: Sight, address: str, waiting: WaitingAt) -> None:
     words = settings.get(LEVELS_KEY, "").split()
     for place, offsets in sorted(stats.offset_table.items(), key=lambda item: item[0].queue_id):
         level = place.queue_id + 1
-        count = max(offsets.max_offset - delivered.get(level, offsets.max_offset), 0)
+        count = max(offsets.max_offset - delivered.get(level, offsets.min_offset), 0)
         if count:
             waiting.levels.append((level, words[level - 1] if level <= len(words) else "", count))
 

@@ -8,6 +8,7 @@ from support.servers.live_console import live_console
 from aerobee.admin import AdminClient
 from aerobee.client import ConsumeFrom, Message, Producer, PushConsumer
 from aerobee.client.received import ReceivedMessage
+from aerobee.client.settings import ClientSettings
 from aerobee.testing import EmbeddedCluster
 
 
@@ -60,7 +61,10 @@ async def test_members_are_shown_with_their_queues() -> None:
         async def handle(message: ReceivedMessage) -> None: ...
 
         consumer = PushConsumer(
-            "billing", namesrv=cluster.namesrv_addr, consume_from=ConsumeFrom.FIRST
+            "billing",
+            namesrv=cluster.namesrv_addr,
+            consume_from=ConsumeFrom.FIRST,
+            client=ClientSettings(offsets_interval_ms=100),
         )
         consumer.subscribe("orders", handle)
         async with consumer, asyncio.timeout(10):
