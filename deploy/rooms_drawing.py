@@ -1,8 +1,8 @@
 """Draws the folders and their rooms from the imports: `python deploy/rooms_drawing.py`.
 
-`ARCHITECTURE.svg` shows what stands above what; a line leads from a folder to one that it imports
-and that no other on the way imports for it, and passes between the boxes. A test compares it with
-what this makes.
+`docs/concepts/rooms.svg` shows what stands above what; a line leads from a folder to one that it
+imports and that no other on the way imports for it, and passes between the boxes. A test compares
+it with what this makes.
 """
 
 import ast
@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-DRAWING: Final = "ARCHITECTURE.svg"
+DRAWING: Final = "docs/concepts/rooms.svg"
 COLUMN: Final = 250  # of panels, in pixels
 GAP: Final = 60  # between rows of panels
 LINE: Final = 18

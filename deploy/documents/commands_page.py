@@ -1,6 +1,7 @@
 """Every command with its options and examples, from what `--help` says."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,10 +10,10 @@ import click
 from aerobee.cli.main import main
 from deploy.documents.tables import code, table
 
-OF_ALL: Final = ("namesrv", "output", "timeout_s")
-"""Options of each command that asks a cluster, by the names of their values."""
 HEAD: Final = ("option", "")
+Said = tuple[tuple[str, ...], str | None]
 SERVERS: Final = {
+    "aerobee console": "console_settings.md",
     "aerobee broker start": "broker_settings.md",
     "aerobee namesrv start": "namesrv_settings.md",
 }
@@ -22,12 +23,14 @@ def commands() -> str:
     """Return all commands in the order of `aerobee --help`."""
     top = click.Context(main, info_name="aerobee")
     found = list(tree(top))
-    asking = next(context for context in found if _asks(context.command))
-    shared = [each for each in asking.command.params if each.name in OF_ALL or _is_tls(each)]
+    asking = [context.command for context in found if _asks(context.command)]
+    counts = Counter(_said(option) for command in asking for option in command.params)
+    of_all = frozenset(option for option, count in counts.items() if 2 * count > len(asking))
+    shared = {_said(option): option for command in asking for option in command.params}
     parts = [
         "## Options of all that ask a cluster",
-        table(HEAD, map(_option, shared)),
-        *(_command(context) for context in found),
+        table(HEAD, (_option(shared[each]) for each in shared if each in of_all)),
+        *(_command(context, of_all) for context in found),
     ]
     return "\n\n".join(parts)
 
@@ -45,19 +48,23 @@ def tree(context: click.Context) -> Iterator[click.Context]:
             yield from tree(inner)
 
 
-def _command(context: click.Context) -> str:
+def _command(context: click.Context, of_all: frozenset[Said]) -> str:
     command, path = context.command, context.command_path
     marks = "##" if context.parent is not None and context.parent.parent is None else "###"
     parts = [f"{marks} {path}", _text(command.help or "")]
     if not isinstance(command, click.Group):
         usage = command.get_usage(context).removeprefix("Usage: ")
         parts.append(f"```text\n{' '.join(usage.split())}\n```")
-        own = [each for each in command.params if not _shared(command, each)]
+        asks = _asks(command)
+        own = [each for each in command.params if not (asks and _said(each) in of_all)]
         shown = [each for each in own if not getattr(each, "hidden", False)]
         if rows := [_option(each) for each in shown if isinstance(each, click.Option)]:
             parts.append(table(HEAD, rows))
-        if len(own) < len(command.params):
-            parts.append("And [those of all](#options-of-all-that-ask-a-cluster).")
+        if asks:
+            lacking = of_all - set(map(_said, command.params))
+            but = ", ".join(sorted(code(names[-1]) for names, _ in lacking))
+            without = f", but not {but}" if but else ""
+            parts.append(f"And [those of all](#options-of-all-that-ask-a-cluster){without}.")
         if path in SERVERS:
             parts.append(f"Each [setting]({SERVERS[path]}) is an option, too.")
     if examples := _examples(command.epilog or ""):
@@ -70,12 +77,9 @@ def _asks(command: click.Command) -> bool:
     return any(each.name == "namesrv" for each in command.params)
 
 
-def _shared(command: click.Command, option: click.Parameter) -> bool:
-    return _asks(command) and (option.name in OF_ALL or _is_tls(option))
-
-
-def _is_tls(option: click.Parameter) -> bool:
-    return any(each.startswith("--tls") for each in option.opts)
+def _said(option: click.Parameter) -> Said:
+    """Tell options of commands apart: by how they are written, and what is said of them."""
+    return tuple(option.opts), getattr(option, "help", None)
 
 
 def _option(option: click.Parameter) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from deploy.documents.api_page import api
 from deploy.documents.codes_page import served_codes
 from deploy.documents.commands_page import commands
 from deploy.documents.metrics_page import metrics
-from deploy.documents.settings_page import broker_settings, namesrv_settings
+from deploy.documents.settings_page import broker_settings, console_settings, namesrv_settings
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "admin_api": lambda: api("aerobee.admin"),
@@ -16,6 +16,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "broker_settings": broker_settings,
     "client_api": lambda: api("aerobee.client"),
     "commands": commands,
+    "console_settings": console_settings,
     "metrics": metrics,
     "namesrv_settings": namesrv_settings,
     "request_codes": served_codes,

@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin
 
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.console.settings import ConsoleSettings
 from aerobee.namesrv.settings import CHANGEABLE, NamesrvSettings
 from aerobee.remoting.config.settings import ServerSettings, Trait
 from deploy.documents.setting_comments import comments
@@ -35,6 +36,11 @@ def namesrv_settings() -> str:
         return "at once" if keys[name] in CHANGEABLE else "after a restart"
 
     return f"{_tables(NamesrvSettings, works)}\n\n{_promises(NamesrvSettings)}"
+
+
+def console_settings() -> str:
+    """Return the tables of the settings of `aerobee console`."""
+    return _tables(ConsoleSettings, lambda _: "after a restart")
 
 
 def _tables(settings: type[ServerSettings], works: Callable[[str], str]) -> str:
@@ -73,6 +79,9 @@ _TITLES: Final = {
     "NetSettings": "Network and TLS",
     "CallingSettings": "Calls to others",
     "AccessKeys": "Access control",
+    "BrokerAccessKeys": "Access control of a broker",
+    "LightQueueKeys": "Light queues",
+    "TransactionKeys": "Transactions",
     "RetentionKeys": "Retention",
     "IndexKeys": "Index of keys",
     "ReplyKeys": "Replies to requests",

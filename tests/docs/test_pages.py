@@ -62,7 +62,8 @@ def test_settings_of_a_page_exist(page: Path) -> None:
     lines = "\n".join(re.findall(r"^```ini\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
     named = set(re.findall(r"^([\w.]+)=", lines, re.MULTILINE))
     named |= set(re.findall(r"`([a-z]+[A-Z]\w*)=[^`]*`", text))
-    assert named <= known | set(BrokerSettings.promises) | {"useTLS"}
+    secrets = {f"{key}File" for key in known}
+    assert named <= known | secrets | set(BrokerSettings.promises) | {"useTLS"}
 
 
 def test_the_first_program_runs() -> None:

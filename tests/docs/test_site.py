@@ -15,6 +15,7 @@ import aerobee.testing
 from aerobee.broker.processors.families import SERVED_BY_CONNECTION
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.cli.main import main
+from aerobee.console.settings import ConsoleSettings
 from aerobee.namesrv.processors import FAMILIES
 from aerobee.namesrv.settings import NamesrvSettings
 from deploy.documents.building import BuildError, Site, build
@@ -56,6 +57,8 @@ def test_every_setting_is_in_it(site: Site) -> None:
     assert "<code>10911</code>" in row and "after a restart" in row
     text = page(site, "reference/namesrv_settings.html")
     assert missing(text, set(NamesrvSettings.keys().values())) == set()
+    text = page(site, "reference/console_settings.html")
+    assert missing(text, set(ConsoleSettings.keys().values())) == set()
 
 
 def test_every_code_is_in_it(site: Site) -> None:

@@ -68,7 +68,7 @@ def test_the_drawing_shows_the_rooms_that_there_are() -> None:
 
 def test_no_line_of_the_drawing_runs_behind_a_box() -> None:
     """It would seem to begin or to end there."""
-    drawn = (ROOT / "ARCHITECTURE.svg").read_text()
+    drawn = (ROOT / "docs/concepts/rooms.svg").read_text()
     shape = r'<rect class="panel" rx="6" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)"'
     boxes = [tuple(map(float, box)) for box in re.findall(shape, drawn)]
     for way in re.findall(r'class="way" d="(\S+ [^"]+)"', drawn):
