@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from deploy.documents.assembling import assemble
+from deploy.documents.assembling import AssemblyError, assemble
 from deploy.documents.generated import generated
 from deploy.documents.links import check
 from deploy.documents.navigation import NavigationError, navigation, settings_text
 
+SETTINGS: Final = "zensical.toml"
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -32,15 +33,16 @@ class Site(NamedTuple):
 def build(into: Path) -> Site:
     """Build the site below a folder, from what is committed and what is about to be.
 
-    Raises BuildError where a page is missing, the generator complains, or a link leads nowhere.
+    Raises BuildError where a page is missing, the generator complains, a link leads nowhere, or
+    the folder has something that no build has made.
     """
-    into.mkdir(parents=True, exist_ok=True)
-    assembled = assemble(into / "pages", generated)
+    _claim(into)
     try:
+        assembled = assemble(into / "pages", generated)
         entries = navigation(assembled.titles)
-    except NavigationError as error:
+    except (AssemblyError, NavigationError) as error:
         raise BuildError(str(error)) from None
-    settings = into / "zensical.toml"
+    settings = into / SETTINGS
     settings.write_text(settings_text("pages", "site", entries))
     shutil.rmtree(into / "site", ignore_errors=True)
     _generate(settings)
@@ -52,6 +54,14 @@ def build(into: Path) -> Site:
         "".join(f"{url}  {', '.join(pages)}\n" for url, pages in sorted(links.elsewhere.items()))
     )
     return Site(into / "site", len(assembled.titles), links.elsewhere, listed)
+
+
+def _claim(into: Path) -> None:
+    """Make the folder, or see by the settings in it that a build has made it."""
+    into.mkdir(parents=True, exist_ok=True)
+    if any(into.iterdir()) and not (into / SETTINGS).is_file():
+        raise BuildError(f"{into} has files that no build has made: give another folder")
+    (into / SETTINGS).touch()
 
 
 def _generate(settings: Path) -> None:

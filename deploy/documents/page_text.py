@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -66,9 +67,11 @@ def linked(markdown: str, lead: Callable[[str], str | None]) -> str:
         to = lead(path)
         return text if to is None else f"{mark}[{text}]({to}{hash_sign}{anchor})"
 
-    return "\n".join(
-        _LINK.sub(link, line) if is_text else line for line, is_text in lines_of(markdown)
-    )
+    parts = []
+    for is_text, lines in groupby(lines_of(markdown), key=lambda each: each[1]):
+        part = "\n".join(line for line, _ in lines)
+        parts.append(_LINK.sub(link, part) if is_text else part)
+    return "\n".join(parts)
 
 
 def headline(markdown: str) -> str:

@@ -48,6 +48,9 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
         command = found
     try:
         command.make_context(words[0], words[1:], parent)
+    except click.BadParameter as error:
+        is_file = error.param is not None and isinstance(error.param.type, click.Path)
+        assert is_file, f"{line}: {error.message}"  # the page's files are not there
     except click.UsageError as error:
         pytest.fail(f"{line}: {error.message}")
     except click.exceptions.Exit:

@@ -150,6 +150,15 @@ def test_what_the_generator_complains_of_is_an_error(
         build(tmp_path)
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    """A build removes what builds have made, nothing else."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("x")
+    with pytest.raises(BuildError, match="no build has made"):
+        build(tmp_path)
+    assert (tmp_path / "site" / "mine.txt").read_text() == "x"
+
+
 def test_every_page_of_docs_says_what_it_is() -> None:
     """It has one title, and no text that nobody has written."""
     for path in (ROOT / "docs").rglob("*.md"):
