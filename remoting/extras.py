@@ -6,6 +6,7 @@ Spark's data source are themselves in a distribution that extras install, `aerob
 """
 
 import sys
+from functools import cache
 from importlib.util import find_spec
 from typing import Final, NoReturn
 
@@ -109,6 +110,7 @@ def _has_part(name: str) -> bool:
     return spec is not None and spec.submodule_search_locations is not None
 
 
+@cache
 def _other_server() -> str:
     """Say which version of the server is beside which of the client, if they differ."""
     from importlib.metadata import PackageNotFoundError, version  # late: 20 ms

@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from support.interop.cluster import Cluster
 from support.interop.mqadmin import MqAdmin, Printed
+from support.interop.raw_remoting import RawClient
 
 AWAIT_SECONDS_MAX: Final = 90
 COMMAND_SECONDS_MAX: Final = 60.0
+GET_BROKER_CLUSTER_INFO: Final = 106
 LOOPS_S: Final = 4.0  # what goes on for ever is watched for so long
 STATISTICS_S: Final = 12.0  # sampled every ten seconds
 
@@ -197,6 +199,7 @@ def transcript(brokers: list[Cluster], admin: MqAdmin, folder: Path) -> Iterator
     words |= {"n": brokers[0].namesrv, "cluster": "DefaultCluster", "folder": str(folder)}
     for label, line in zip(labels(), PLAN.split("\n")[1:-1], strict=True):
         command = [word.format(**words) for word in line.split(" ")]
+        _wait_for_all(brokers)
         began_s = time.monotonic()
         if command[0] == "await":
             printed = _consumed(admin, words["n"])
@@ -218,6 +221,21 @@ def transcript(brokers: list[Cluster], admin: MqAdmin, folder: Path) -> Iterator
                 printed = printed._replace(text=text)
         shutil.rmtree(written, ignore_errors=True)
         yield Done(label, printed, time.monotonic() - began_s)
+
+
+def _wait_for_all(brokers: list[Cluster]) -> None:
+    """Return once the nameserver lists all brokers.
+
+    On a busy machine RocketMQ's registers late, and is gone until it does again.
+    """
+    deadline_s = time.monotonic() + AWAIT_SECONDS_MAX
+    with RawClient(brokers[0].namesrv) as client:
+        while True:
+            listed = client.call(GET_BROKER_CLUSTER_INFO).body
+            if all(each.broker.encode() in listed for each in brokers):
+                return
+            assert time.monotonic() < deadline_s, listed
+            time.sleep(0.2)
 
 
 def _consumed(admin: MqAdmin, namesrv: str) -> Printed:
