@@ -23,8 +23,11 @@ from aerobee.remoting.headers.query import ViewMessageRequest
 from aerobee.remoting.message.message_id import parse_offset_message_id
 from aerobee.remoting.message.properties import Property
 from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.words import RETRY_PREFIX
 
 KEY_SEPARATOR = " "
+POP_SEPARATOR = "+"
+"""In names of what pop consumers try again, %RETRY%group+topic, which brokers alone may give."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -43,7 +46,7 @@ class Search(msgspec.Struct, frozen=True):
         messages_max: int,
     ) -> Self:
         """Read what a user has written; raises InvalidMessage for the topic, InvalidUse."""
-        check_topic(topic)
+        check_topic(topic.replace(POP_SEPARATOR, "-") if topic.startswith(RETRY_PREFIX) else topic)
         if (key is None) == (message_id is None):
             raise InvalidUse("give one of key and message_id")
         text = key if key is not None else message_id

@@ -2,6 +2,7 @@
 "use strict";
 {
   const EVERY_MS = 2000;
+  const SPAN_S = 600;
   const drawn = new Map(); // element -> its plot
 
   const color = (element, name) => {
@@ -24,9 +25,12 @@
       width: Math.max(element.clientWidth, 120),
       height: 190,
       cursor: { drag: { x: false, y: false } },
-      scales: { y: { range: (_, least, most) => [0, Math.max(most * 1.1, 1)] } },
+      scales: {
+        x: { range: (_, least, newest) => [newest - SPAN_S, newest] },
+        y: { range: (_, least, most) => [0, Math.max(most * 1.1, 1)] },
+      },
       axes: [
-        { ...axis, space: 80, values: [[1, "{HH}:{mm}:{ss}"]] },
+        { ...axis, space: 80, values: "{HH}:{mm}" },
         { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
       ],
       series: [

@@ -33,6 +33,19 @@
     button.setAttribute("aria-expanded", String(isOpen));
   };
 
+  // What scrolls can be reached by keys, and only what scrolls is on their way.
+  const reach = () => {
+    for (const box of document.querySelectorAll(".wide")) {
+      const scrolls = box.scrollWidth > box.clientWidth;
+      box.toggleAttribute("tabindex", scrolls);
+      if (!scrolls) continue;
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      const name = box.querySelector("caption")?.textContent || box.getAttribute("aria-label");
+      box.setAttribute("aria-label", name || "Table");
+    }
+  };
+
   root.classList.remove("no-script");
   const chosen = stored();
   if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
@@ -43,5 +56,10 @@
     if (menu) switchMenu(menu);
   });
   system.addEventListener("change", show);
-  document.addEventListener("DOMContentLoaded", show);
+  document.addEventListener("DOMContentLoaded", () => {
+    show();
+    reach();
+  });
+  document.addEventListener("htmx:after:swap", reach);
+  window.addEventListener("resize", reach);
 }
