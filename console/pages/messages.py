@@ -33,6 +33,7 @@ class Asked(msgspec.Struct, frozen=True):
     limit: int
     at_ms: int | None
     skip: int
+    live: bool
 
     @classmethod
     def of(cls, visit: Visit) -> "Asked":
@@ -43,12 +44,19 @@ class Asked(msgspec.Struct, frozen=True):
             visit.number("limit", LIMITS[1], LIMITS[0], LIMITS[-1]),
             int(at) if at.isascii() and at.isdecimal() and len(at) < 16 else None,
             visit.number("skip", 0, 0, 10_000_000),
+            visit.query("live") == "1",
         )
 
     @property
     def is_newest(self) -> bool:
         """Whether the newest messages come first."""
         return self.fields["order"] != OLDEST and not self.fields["offset"]
+
+    @property
+    def can_be_live(self) -> bool:
+        """Whether what comes belongs on this page: its first one is, the newest first."""
+        named = any(self.fields[name] for name in ("key", "id", "until"))
+        return self.is_newest and self.at_ms is None and not named
 
     def url(self, **more: object) -> str:
         """Return the address of the same question, with a few answers changed."""
@@ -160,7 +168,7 @@ def _more(asked: Asked, found: LookedAt) -> str | None:
         return None
     if asked.fields["offset"] and found.rows:
         last = max(each.offset for each in found.rows)
-        return Asked({**asked.fields, "offset": str(last + 1)}, asked.limit, None, 0).url()
+        return Asked({**asked.fields, "offset": str(last + 1)}, asked.limit, None, 0, False).url()
     return asked.url(at=found.next_ms, skip=found.skip)
 
 

@@ -2,7 +2,7 @@
 "use strict";
 {
   const EVERY_MS = 2000;
-  const SPAN_S = 600;
+  const SPAN_S_MIN = 60; // of what is drawn, when there is little yet
   const drawn = new Map(); // element -> its plot
 
   const color = (element, name) => {
@@ -26,7 +26,7 @@
       height: 190,
       cursor: { drag: { x: false, y: false } },
       scales: {
-        x: { range: (_, least, newest) => [newest - SPAN_S, newest] },
+        x: { range: (_, oldest, newest) => [Math.min(oldest, newest - SPAN_S_MIN), newest] },
         y: { range: (_, least, most) => [0, Math.max(most * 1.1, 1)] },
       },
       axes: [
@@ -93,7 +93,7 @@
   });
 
   document.addEventListener("aerobee:theme", () => {
-    for (const [element, plot] of drawn) {
+    for (const [element, plot] of [...drawn]) {
       const { data } = plot;
       plot.destroy();
       drawn.delete(element);

@@ -169,6 +169,23 @@ async def test_figures_move_by_themselves(site: Site) -> None:
         assert watched.complaints == []
 
 
+async def test_messages_are_followed(site: Site) -> None:
+    """What is sent meanwhile comes onto the page, the newest first."""
+    async with tab(site.browser, site.url) as watched:
+        await watched.log_in("admin", PASSWORD)
+        await watched.open("/messages?topic=orders")
+        await watched.page.get_by_role("link", name="Follow").click()
+        first = watched.page.locator("table.messages tbody tr").first
+        before = await first.inner_text()
+        async with asyncio.timeout(20):
+            while True:
+                if await first.inner_text() != before:
+                    break
+                await asyncio.sleep(0.2)
+        await watched.page.get_by_role("link", name="Stop").click()
+        assert watched.complaints == []
+
+
 async def test_a_phone_has_a_menu(site: Site) -> None:
     """It is closed until it is touched; what is led to is there."""
     async with tab(site.browser, site.url, **LOOKS["phone"]) as watched:

@@ -145,3 +145,14 @@ async def test_a_topic_without_messages(rocketmq: ClusterThread) -> None:
             shown = await browser.get(f"/messages?topic=seen-nothing&order={order}")
             assert shown.status == 200 and "no such message" in shown.text
             assert 'rel="next"' not in shown.text and "as far as" not in shown.text
+
+
+async def test_only_the_newest_are_followed(rocketmq: ClusterThread, topic: str) -> None:
+    """A page that goes on from another, or ends with a time, stays as it is."""
+    async with live_console(rocketmq.namesrv_addr) as browser:
+        page = f"/messages?topic={topic}&live=1"
+        assert 'hx-trigger="every 3s"' in (await browser.get(page)).text
+        for more in ("&order=oldest", "&until=1s", "&at=1700000000000", "&key=key-1"):
+            assert 'hx-trigger="every 3s"' not in (await browser.get(page + more)).text
+        part = await browser.get(page, **{"HX-Request": "true"})
+        assert "<html" not in part.text and len(numbers(part.text)) == 50
