@@ -173,5 +173,8 @@ class Broker:
             families = tuple(context.audit.around(families))
         watching = health.requests if self.settings.enable_remoting_metrics else None
         dispatcher = Dispatcher(context, families, background.run, faults.caught, watching)
+        context.dispatcher = dispatcher
         hear_of_ends = tuple(chain.from_iterable(room.on_closed for room in self.rooms))
         front.serve(pulls, dispatcher, hear_of_ends)
+        for room in self.rooms:
+            room.before_requests()

@@ -84,6 +84,9 @@ class Room:
     on_closed: Sequence[Callable[[Connection], None]] = ()
     """Who hears of a client's connection that has ended."""
 
+    def before_requests(self) -> None:
+        """Be ready for requests: all rooms are made, and nobody is served before this returns."""
+
     async def start(self) -> None:
         """Begin; the broker serves when all have."""
 

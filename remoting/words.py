@@ -70,3 +70,6 @@ TAG: Final = "TAG"
 """The type of a filter expression of tags."""
 SQL92: Final = "SQL92"
 """The type of a filter expression over a message's properties."""
+
+SCOPE_GLOBAL: Final = "__global__"
+"""The scope of static topics: the queues of a topic are one set in all clusters."""

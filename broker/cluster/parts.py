@@ -47,12 +47,13 @@ def _kind(
 
 @dataclass(frozen=True)
 class ClusterStanding(Room):
-    """Made once by the broker; `routes` are those of other brokers' topics."""
+    """Made once by the broker; `routes` are of other brokers' topics, `calls` go to all servers."""
 
     registration: Registrar
     announcements: Announcements
     routes: TopicRoutes
     twins: Twins
+    calls: ConnectionPool
 
     @classmethod
     def at(
@@ -66,7 +67,8 @@ class ClusterStanding(Room):
         """Make it for a broker that clients reach at `address`; `pool` calls the nameservers."""
         registration = Registrar(live, topics, pool, address, failed)
         routes = TopicRoutes(live, topics, pool, steady_clock_ms)
-        return cls(registration, Announcements(registration), routes, Twins(live, pool, address))
+        twins = Twins(live, pool, address)
+        return cls(registration, Announcements(registration), routes, twins, pool)
 
     async def start(self) -> None:
         """Look who has this name, then tell the nameservers of this broker."""

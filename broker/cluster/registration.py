@@ -10,7 +10,7 @@ the topics are on this broker's disk and every nameserver that answers has them,
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,7 +18,14 @@ import msgspec
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.settings.live import Live
 from aerobee.broker.tables.topics import TopicTable
-from aerobee.remoting.bodies import DataVersion, KVTable, TopicConfig, decode_body, encode_body
+from aerobee.remoting.bodies import (
+    DataVersion,
+    KVTable,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    decode_body,
+    encode_body,
+)
 from aerobee.remoting.codes import Perm, RequestCode, ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.errors import AerobeeError
@@ -40,6 +47,9 @@ PERIOD_MS_MIN: Final = 10_000
 PERIOD_MS_MAX: Final = 60_000
 RETRY_S: Final = 2.0  # how soon a nameserver that did not answer is tried again
 UNREGISTER_TIMEOUT_S: Final = 1.0
+
+
+Mapped = Callable[[Iterable[str]], Mapping[str, TopicQueueMappingInfo]]
 
 
 class Caller(Protocol):
@@ -105,6 +115,7 @@ class Registrar:
         live.on_change(self._follow)
         self._tasks = Tasks(on_failure)
         self._closing = False
+        self.mapped: Mapped | None = None  # who knows the static topics, where there are any
 
     @property
     def registered(self) -> bool:
@@ -326,7 +337,10 @@ class Registrar:
             compressed=settings.compressed_register,
         )
         body = encode_register_body(
-            table, self._topics.data_version, compressed=settings.compressed_register
+            table,
+            self._topics.data_version,
+            self.mapped(table) if self.mapped is not None else {},
+            compressed=settings.compressed_register,
         )
         crc = zlib.crc32(body) & 0x7FFF_FFFF  # UtilAll.crc32 clears the sign
         return _request(

@@ -76,6 +76,7 @@ DOORS: Final = (
         "aerobee.broker.features.replies.feature",
         lambda settings: settings.reply_pushes_max > 0,
     ),
+    Listed("aerobee.broker.features.static_topics.feature", lambda settings: True),  # as RocketMQ
     Listed(
         "aerobee.broker.features.http.feature",
         lambda settings: settings.http_port_wanted is not None or settings.has_metrics_port,

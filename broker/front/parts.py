@@ -126,4 +126,8 @@ class Front(Room):
         """Make anew what was made from settings, after the parts that it is made of."""
         for traffic in (self.traffic, self.fast_traffic):
             traffic.sends = self._fast_sends(settings)
+        self.take_pulls()
+
+    def take_pulls(self) -> None:
+        """Serve pulls by what serves them now."""
         self.traffic.pulls = self._pulls.server

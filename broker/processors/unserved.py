@@ -17,7 +17,6 @@ POP: Final = "pop consumption is not there yet"
 LITE: Final = "lite topics are not there yet"
 ACL_1: Final = "RocketMQ removed its first access control in 5.3"
 AUTH: Final = "users are kept where access control is switched on, see features/access"
-STATIC: Final = "static topics are not there yet"
 CONTAINER: Final = "one process is one broker"
 
 _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
@@ -69,7 +68,6 @@ _BY_REASON: Final[dict[str, tuple[int, ...]]] = {
     ),
     ACL_1: tuple(range(Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.GET_BROKER_CLUSTER_ACL_CONFIG + 1)),
     AUTH: tuple(range(Code.AUTH_CREATE_USER, Code.AUTH_LIST_ACL + 1)),
-    STATIC: (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     CONTAINER: (Code.ADD_BROKER, Code.REMOVE_BROKER),
     REPLICATION: (
         Code.NOTIFY_MIN_BROKER_ID_CHANGE,

@@ -1,7 +1,7 @@
 """What serves pulls, as a room, and what it needs of those above it."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from aerobee.broker.cold.parts import Cold
@@ -77,6 +77,7 @@ class Pulling(Room):
     owners: Owners
     broadcasts: BroadcastOffsets
     server: PullProcessor
+    make: Callable[[BrokerSettings, "Pulling"], PullProcessor] = PullProcessor
 
     def __init__(
         self, live: Live, writing: Writing, tables: Tables, cold: Cold, health: Health
@@ -107,6 +108,11 @@ class Pulling(Room):
         self._apply(self._live.current)
         self._live.on_change(self._apply)
 
+    def serve_with(self, make: Callable[[BrokerSettings, "Pulling"], PullProcessor]) -> None:
+        """Have pulls served by what is made so, now and whenever settings change."""
+        self.make = make
+        self._apply(self._live.current)
+
     def serve_again(self, pull: Pull, expired: bool) -> bool:
         """Run a pull that has waited once more; see `PullProcessor`."""
         return self.server.serve_again(pull, expired)
@@ -133,4 +139,4 @@ class Pulling(Room):
 
     def _apply(self, settings: BrokerSettings) -> None:
         guard_copies()
-        self.server = PullProcessor(settings, self)
+        self.server = self.make(settings, self)

@@ -10,7 +10,7 @@ from aerobee.broker.pulls.broadcasts import FROM_PROXY, BroadcastOffsets
 from aerobee.broker.pulls.checks import PullChecks
 from aerobee.broker.pulls.limits import PullLimits
 from aerobee.broker.pulls.pull import Pull
-from aerobee.broker.pulls.repeats import Repeats, ServePulls
+from aerobee.broker.pulls.repeats import Check, Repeats, ServePulls
 from aerobee.broker.pulls.replies import (
     FOUND,
     HEADER,
@@ -101,12 +101,16 @@ class PullProcessor:
         self._faults = parts.faults
         self._hooks = parts.hooks
         queues = parts.writing.queues
-        self._check = PullChecks(settings, parts.members, parts.tables, queues).check
+        self._check = self._check_by(PullChecks(settings, parts.members, parts.tables, queues))
         self._repeats = Repeats(settings, parts, self._check)
         self.serve_run = self._repeats.serve
         self._limits = PullLimits.of(settings)
         self._slave_read = settings.slave_read_enable
         self._broadcasts = parts.broadcasts if settings.enable_broadcast_offset_store else None
+
+    def _check_by(self, checks: PullChecks) -> Check:
+        """Return what checks a pull."""
+        return checks.check
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held.

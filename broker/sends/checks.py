@@ -42,6 +42,7 @@ class SendChecks:
         self._topics = topics
         self._retries = retries
         self._now_ms = now_ms
+        self.may_append: Callable[[str, int], None] | None = None  # raises, where it may not
 
     def check_request(self, request: Request[AnySend], header: AnySend) -> Checked:
         """Run AbstractSendMessageProcessor's checks in its order; make the topic where it has to.
@@ -81,6 +82,8 @@ class SendChecks:
                 f"request queueId[{header.queue_id}] is illegal, {topic_text(topic)} "
                 f"Producer: {request.connection.remote}",
             )
+        if self.may_append is not None:
+            self.may_append(header.topic, header.queue_id)
         is_new = known is None
         if header.topic.startswith(RETRY_PREFIX):
             buried = self._retries.instead_of_retry(header, request.command.version)

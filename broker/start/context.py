@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aerobee.broker.writing.parts import Writing
     from aerobee.remoting.message.record import Record
     from aerobee.remoting.net.access.audit import AuditLog
-    from aerobee.remoting.net.routes import Request
+    from aerobee.remoting.net.routes import Dispatcher, Request
     from aerobee.storage.store import MessageStore
 
 
@@ -55,6 +55,7 @@ class Context(msgspec.Struct):
     pulls: "Pulling"
     health: "Health"
     rooms: "Sequence[Room]"
+    dispatcher: "Dispatcher[Context] | None" = None  # when all are made
     records: RecordAccess | None = None  # where requests name records, whose topics decide
     audit: "AuditLog | None" = None  # where changes are noted
     now_ms: Callable[[], int] = wall_clock_ms

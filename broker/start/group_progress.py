@@ -10,7 +10,11 @@ def progress_of(
 ) -> tuple[ConsumeQueue | None, OffsetWrapper]:
     """Return a queue and how far a group is in it, but when what it consumed last was stored."""
     queue = ctx.store.find_queue(topic, queue_id)
-    committed = max(ctx.tables.offsets.committed(group, topic, queue_id) or 0, 0)
+    committed = ctx.tables.offsets.committed(group, topic, queue_id)
+    if topic in ctx.writing.queues.mapped:  # tools look for it on one broker after the other
+        committed = -1 if committed is None else committed
+    else:
+        committed = max(committed or 0, 0)
     pulled = ctx.tables.offsets.pull_offset(group, topic, queue_id) or 0
     return queue, OffsetWrapper(
         broker_offset=0 if queue is None else queue.max_offset,

@@ -1,6 +1,6 @@
 """What the broker keeps for each queue: who waits on it, how to answer, what arrived."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from operator import itemgetter
 from typing import Any, Final
 from weakref import WeakSet
@@ -134,6 +134,7 @@ class TopicQueues:
         self.once: dict[str, list[TopicQueue | None]] = {}
         self.watched: dict[str, tuple[SeenKeys, int]] = {}
         self.excerpts: WeakSet[QueueExcerpt] = WeakSet()
+        self.mapped: Container[str] = ()  # topics whose queues are others than requests say
 
     def get(self, topic: str, queue_id: int) -> TopicQueue:
         """Return the queue, which is made when it is new."""
@@ -155,7 +156,7 @@ class TopicQueues:
         """
         if not topic.perm & broker_permission & Perm.WRITE or queue.name.startswith("%"):
             return
-        if is_compacted(topic) or is_batched(topic):
+        if is_compacted(topic) or is_batched(topic) or queue.name in self.mapped:
             return
         lists = self.once if queue.name in self.watched else self.fast
         listed = lists.get(queue.name)

@@ -59,6 +59,13 @@ from aerobee.remoting.bodies.routes import (
     QueueData,
     TopicRouteData,
 )
+from aerobee.remoting.bodies.static_topics import (
+    LogicQueueMappingItem,
+    TopicConfigAndQueueMapping,
+    TopicQueueMappingDetail,
+    TopicQueueMappingInfo,
+    TopicQueueMappings,
+)
 from aerobee.remoting.bodies.statistics import (
     BrokerStats,
     LiteBroker,
@@ -120,6 +127,7 @@ __all__ = [
     "LiteTopic",
     "LockBatchBody",
     "LockBatchReply",
+    "LogicQueueMappingItem",
     "OffsetWrapper",
     "PolicyEntryInfo",
     "PolicyInfo",
@@ -154,9 +162,13 @@ __all__ = [
     "SubscriptionGroupWrapper",
     "SubscriptionReply",
     "TopicConfig",
+    "TopicConfigAndQueueMapping",
     "TopicConfigSerializeWrapper",
     "TopicList",
     "TopicOffset",
+    "TopicQueueMappingDetail",
+    "TopicQueueMappingInfo",
+    "TopicQueueMappings",
     "TopicRouteData",
     "TopicStatsTable",
     "UserInfo",

@@ -9,7 +9,8 @@ class PullMessageRequest(Header, frozen=True, kw_only=True):
     """Which messages of one queue a consumer wants next (PullMessageRequestHeader.java).
 
     `sys_flag` holds PullSysFlag bits; `commit_offset` counts only with COMMIT_OFFSET, the
-    subscription only with SUBSCRIPTION, `suspend_timeout_millis` only with SUSPEND. `full_reply` is
+    subscription only with SUBSCRIPTION, `suspend_timeout_millis` only with SUSPEND. `lo`
+    is false where the queue is a physical one, whatever static topic it is of. `full_reply` is
     ours: more than `max_msg_nums` messages may come, as many as a reply holds by its bytes.
     """
 
@@ -28,6 +29,7 @@ class PullMessageRequest(Header, frozen=True, kw_only=True):
     request_source: Int32 | None = None
     proxy_froward_client_id: str | None = None  # RocketMQ's own spelling
     lite_topic: str | None = None
+    lo: bool | None = None
     full_reply: bool | None = msgspec.field(name="AEROBEE_FULL_REPLY", default=None)
 
 

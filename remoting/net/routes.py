@@ -107,6 +107,12 @@ class Dispatcher(Generic[C]):
                     raise ValueError(f"request code {code} is registered twice ({family.family})")
                 self.table[code] = route
 
+    def put_before(self, code: int, before: Callable[[Processor[C]], Processor[C]]) -> None:
+        """Have a code served by what `before` makes of its processor; nothing where it has none."""
+        if (route := self.table.get(code)) is not None:
+            header_type, processor = route
+            self.table[code] = header_type, before(processor)
+
     def __call__(self, connection: Connection, command: Command) -> None:
         """Answer one request on its connection, now or when its processor has finished."""
         began_s = monotonic()

@@ -12,6 +12,7 @@ SEE_IT: Final = (
     "broker/processors/",
     "broker/features/access/",
     "broker/features/audit/",
+    "broker/features/static_topics/",
     "broker/features/http/",
     "broker/features/metrics/",
     "broker/features/replies/",

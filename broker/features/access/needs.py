@@ -197,6 +197,7 @@ NEEDS: Final[dict[int, Needs]] = {
     # changing
     Code.UPDATE_AND_CREATE_TOPIC: of_topic("topic", CREATE),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: topic_configs,
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: of_topic("topic", CREATE),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group_configs,
     Code.TRIGGER_LITE_DISPATCH: of_group("group", UPDATE),
     Code.DELETE_TOPIC_IN_BROKER: of_topic("topic", DELETE),

@@ -23,7 +23,6 @@ _ACCESS: Final = (
     "users and policies are compared where access control is tested; here nobody keeps them, and"
     " RocketMQ then answers with whatever went wrong inside"
 )
-_STATIC: Final = "static topics are not there yet (513)"
 _TRANSACTIONS: Final = "our broker notes from the start how far it has looked at half messages"
 _POOLS: Final = "there are no pools of threads whose queues had a size"
 _UNMEASURED: Final = "not measured here, where one turn of the loop stores what many requests bring"
@@ -53,8 +52,6 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         )
     ],
     Difference("getBrokerLiteInfo", " default 20000 ", _TRANSACTIONS),
-    Difference("updateStaticTopic", _ALL, _STATIC),
-    Difference("remappingStaticTopic", _ALL, _STATIC),
     Difference("exportMetadata", _ALL, "of RocketMQ the tool cannot read the list of groups (201)"),
     Difference("exportMetrics", _ALL, "likewise"),
     Difference("exportConfigs", "useTLS", "the broker as a client of its nameservers; not a key"),

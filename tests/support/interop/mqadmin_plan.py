@@ -152,8 +152,14 @@ getLiteTopicInfo -p t -l light
 getLiteClientInfo -p t -g g -c nobody
 getLiteGroupInfo -p t -g g
 triggerLiteDispatch -p t -g g
+updateStaticTopic -t static -qn 3 -c {cluster}
+topicStatus -t static
+updateStaticTopic -t static -qn 3 -c {cluster}
 updateStaticTopic -t static -qn 2 -c {cluster}
-remappingStaticTopic -t static -c {cluster}
+remappingStaticTopic -t static -b broker-a,broker-b
+topicStatus -t static
+updateStaticTopic -t t -qn 8 -c {cluster}
+remappingStaticTopic -t none -c {cluster}
 exportMetadata -c {cluster} -f {folder}/export
 exportConfigs -c {cluster} -f {folder}/export
 exportMetrics -c {cluster} -f {folder}/export

@@ -1,0 +1,1 @@
+"""Static topics: logical queues that stay while the brokers behind them change."""
