@@ -1,0 +1,1 @@
+"""RocketMQ's own scripts: mqadmin, mqbroker, mqnamesrv and mqshutdown, with their options."""
