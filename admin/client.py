@@ -84,8 +84,6 @@ class AdminClient(AdminCalls):
         return AccessAdmin(self)
 
     @cached_property
-        """Users and their policies: list, make, change, delete."""
-
     def doctor(self) -> Doctor:
         """Looks for what keeps clients from their messages."""
         return Doctor(self, self.broker, self.group)

@@ -6,15 +6,26 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from aerobee.admin.access import ACTIONS, DECISIONS, SUBJECT, USER_TYPES
+from aerobee.admin.access import (
+    CUSTOM,
+    ENABLED,
+    NORMAL,
+    SUPER,
+    USER_PREFIX,
+    new_entry,
+)
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.console.listing import ListPage
 from aerobee.console.page import ConsolePage, PageRoute, Visit
 from aerobee.console.roles import ConsoleRole
 from aerobee.remoting.bodies import PolicyEntryInfo, UserInfo
 from aerobee.remoting.codes import ResponseCode
+from aerobee.remoting.net.access.policies import Action, Decision
 
 SECRET_CHARS_MIN: Final = 8
+USER_TYPES: Final = (NORMAL, SUPER)
+ACTIONS: Final = tuple(each.value for each in Action)
+DECISIONS: Final = tuple(each.value for each in Decision)
 
 
 class UserRow(msgspec.Struct):
@@ -39,17 +50,18 @@ async def show(visit: Visit) -> web.StreamResponse:
     """List the users."""
     wanted = visit.query("q")
     try:
-        answers = await visit.admin.access.users(wanted)
+        access = visit.admin.access
+        answers = await access.users(await access.servers(), like=wanted)
     except BrokerRefused as error:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
         return visit.page("users_none.html")
     by_name: dict[str, UserRow] = {}
     for broker, users in answers.found.items():
-        for user in users:
+        for user in users.values():
             row = by_name.setdefault(user.username, UserRow(user.username, set(), set(), []))
-            row.types.add(user.user_type or "Normal")
-            row.states.add(user.user_status or "enable")
+            row.types.add(user.user_type or NORMAL)
+            row.states.add(user.user_status or ENABLED)
             row.brokers.append(broker)
     for row in by_name.values():
         everywhere = len(row.brokers) == len(answers.found)
@@ -64,24 +76,26 @@ async def show(visit: Visit) -> web.StreamResponse:
 async def describe(visit: Visit) -> web.StreamResponse:
     """Show one user with his policies."""
     name = visit.path("user")
-    users = await visit.admin.access.users(name)
+    access = visit.admin.access
+    servers = await access.servers()
+    users = await access.users(servers, like=name)
     known = {
-        broker: user
+        broker: msgspec.structs.replace(found[name], password=None)  # brokers tell some, pages none
         for broker, found in users.found.items()
-        for user in found
-        if user.username == name
+        if name in found
     }
     if not known:
         raise InvalidUse(f"No broker has a user {name!r}.")
-    answers = await visit.admin.access.policies(SUBJECT + name)
+    subject = USER_PREFIX + name
+    answers = await access.acls(servers, subject=subject)
     entries: dict[bytes, EntryRow] = {}
     for broker, acls in answers.found.items():
         for acl in acls:
-            if acl.subject != SUBJECT + name:
+            if acl.subject != subject:
                 continue
             for policy in acl.policies:
                 for entry in policy.entries:
-                    kind = policy.policy_type or "Custom"
+                    kind = policy.policy_type or CUSTOM
                     key = msgspec.json.encode((kind, entry))
                     entries.setdefault(key, EntryRow(kind, entry, [])).brokers.append(broker)
     rows = sorted(entries.values(), key=lambda row: (row.policy_type, row.entry.resource))
@@ -103,8 +117,9 @@ async def create(visit: Visit) -> web.StreamResponse:
     """Make a user."""
     form = await visit.form()
     name = form.get("name", "").strip()
-    kind = _one_of(form.get("user_type", "Normal"), USER_TYPES)
-    await visit.admin.access.create_user(name, _secret(form), user_type=kind)
+    kind = _one_of(form.get("user_type", NORMAL), USER_TYPES)
+    user = UserInfo(username=name, password=_secret(form), user_type=kind)
+    await visit.admin.access.create_user(user, await visit.admin.access.servers())
     visit.changed(f"user {name} made, {kind}")
     return visit.go(f"/users/{visit.quoted(name)}")
 
@@ -112,19 +127,21 @@ async def create(visit: Visit) -> web.StreamResponse:
 async def alter(visit: Visit) -> web.StreamResponse:
     """Give a user another secret, or type, or let him in or not."""
     name, form = visit.path("user"), await visit.form()
+    user = UserInfo(username=name)
     match form.get("change", ""):
         case "secret":
-            await visit.admin.access.alter_user(name, secret=_secret(form))
+            user = UserInfo(username=name, password=_secret(form))
             what = "has another secret"
         case "type":
             kind = _one_of(form.get("user_type", ""), USER_TYPES)
-            await visit.admin.access.alter_user(name, user_type=kind)
+            user = UserInfo(username=name, user_type=kind)
             what = f"is {kind}"
         case "enable" | "disable" as state:
-            await visit.admin.access.alter_user(name, is_enabled=state == "enable")
+            user = UserInfo(username=name, user_status=state)
             what = f"is {state}d"
         case _:
             raise InvalidUse("Nothing was changed.")
+    await visit.admin.access.alter_user(user, await visit.admin.access.servers())
     visit.changed(f"user {name} {what}")
     return visit.go(f"/users/{visit.quoted(name)}")
 
@@ -134,7 +151,7 @@ async def delete(visit: Visit) -> web.StreamResponse:
     name, form = visit.path("user"), await visit.form()
     if form.get("confirm", "").strip() != name:
         raise InvalidUse(f"Nothing was deleted: type {name} to say that you mean it.")
-    await visit.admin.access.delete_user(name)
+    await visit.admin.access.delete_user(name, await visit.admin.access.servers())
     visit.changed(f"user {name} deleted")
     return visit.go("/users")
 
@@ -144,12 +161,14 @@ async def decide(visit: Visit) -> web.StreamResponse:
     name, form = visit.path("user"), await visit.request.post()
     resource = str(form.get("resource", "")).strip()
     actions = [_one_of(str(action), ACTIONS) for action in form.getall("actions", [])]
-    decision = _one_of(str(form.get("decision", "Allow")), DECISIONS)
+    decision = _one_of(str(form.get("decision", Decision.ALLOW.value)), DECISIONS)
     sources = [text.strip() for text in str(form.get("sources", "")).split(",") if text.strip()]
     if not resource or not actions:
         raise InvalidUse("Name a resource, such as Topic:orders or Group:bill*, and actions.")
-    await visit.admin.access.decide(name, resource, actions, decision=decision, sources=sources)
-    word = "may" if decision == "Allow" else "may not"
+    is_denied = decision == Decision.DENY.value
+    entry = new_entry(resource, actions, sources, deny=is_denied)
+    await visit.admin.access.put_entries(name, [entry], await visit.admin.access.servers())
+    word = "may not" if is_denied else "may"
     visit.changed(f"user {name} {word} {', '.join(actions)} on {resource}")
     return visit.go(f"/users/{visit.quoted(name)}")
 
@@ -160,13 +179,14 @@ async def forget(visit: Visit) -> web.StreamResponse:
     resource, kind = form.get("resource", ""), form.get("policy_type", "")
     if not resource or not kind:
         raise InvalidUse("Nothing was deleted: name an entry.")
-    await visit.admin.access.forget(name, resource, kind)
+    servers = await visit.admin.access.servers()
+    await visit.admin.access.delete_entries(name, [resource], servers, policy_type=kind)
     visit.changed(f"entry {resource} of user {name} deleted")
     return visit.go(f"/users/{visit.quoted(name)}")
 
 
 def _is_enabled(known: Mapping[str, UserInfo]) -> bool:
-    return any((user.user_status or "enable").lower() == "enable" for user in known.values())
+    return any((user.user_status or ENABLED).lower() == ENABLED for user in known.values())
 
 
 def _secret(form: Mapping[str, str]) -> str:
