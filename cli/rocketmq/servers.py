@@ -9,7 +9,8 @@ from typing import Final
 
 from aerobee.cli.main import broker, namesrv
 from aerobee.remoting.config.java_properties import parse_java_properties
-from aerobee.remoting.config.settings import ServerSettings, SettingsError, without_secrets
+from aerobee.remoting.config.secret_keys import without_secrets
+from aerobee.remoting.config.settings import ServerSettings, SettingsError
 
 OF_A_JVM: Final = ("JAVA_OPT", "JAVA_OPT_EXT", "HEAP_OPTS")
 IMPORTANT: Final = frozenset(

@@ -12,7 +12,7 @@ from aerobee.client.errors import InvalidUse
 from aerobee.console.page import ConsolePage, PageRoute, Visit
 from aerobee.console.restart_keys import RESTART_KEYS
 from aerobee.console.roles import ConsoleRole
-from aerobee.remoting.config.settings import HIDDEN, is_secret, without_secrets
+from aerobee.remoting.config.secret_keys import HIDDEN, is_secret, without_secrets
 
 BROKERS_MAX: Final = 16
 """Brokers that are compared on one page."""

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner, Result
@@ -49,7 +50,9 @@ async def test_a_broker_lives_though_it_is_of_no_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["permissive", "enforcing"])
-async def test_a_nameserver_lives_whatever_it_answers(mode: str, tmp_path: Path) -> None:
+async def test_a_nameserver_lives_whatever_it_answers(
+    mode: Literal["permissive", "enforcing"], tmp_path: Path
+) -> None:
     """One that speaks TLS alone hangs up, which it would not if it did not live."""
     server = NameServer(
         NamesrvSettings(

@@ -11,8 +11,8 @@ from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.cli import broker_start, namesrv_start
 from aerobee.cli.program import EXIT_USAGE
 from aerobee.namesrv.settings import NamesrvSettings
+from aerobee.remoting.config.secret_keys import is_secret
 from aerobee.remoting.config.settings import ServerSettings
-from aerobee.remoting.config.sources import is_secret
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 COMMANDS = {"broker": broker_start.start, "namesrv": namesrv_start.start}

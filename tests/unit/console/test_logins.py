@@ -11,7 +11,9 @@ import pytest
 from support.servers.live_console import Browser, live_console
 
 from aerobee.admin import AdminClient
+from aerobee.admin.access import new_entry
 from aerobee.client.settings import ClientSettings
+from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.testing import EmbeddedCluster
 
@@ -73,17 +75,21 @@ async def test_a_wrong_secret_and_an_unknown_name_are_told_alike() -> None:
 async def test_roles_are_those_of_the_policies_and_brokers_decide() -> None:
     """Who may look is a reader, who may change topics an operator; both see what they may do."""
     async with asking() as (cluster, admin), live_console(cluster.namesrv_addr) as browser:
-        await admin.access.create_user("ann", "ann's own secret")
+        servers = await admin.access.servers()
+        await admin.access.create_user(
+            UserInfo(username="ann", password="ann's own secret"), servers
+        )
         none = await browser.log_in("ann", "ann's own secret")
         assert none.status == 403 and "Cluster:DefaultCluster" in none.text
-        await admin.access.decide("ann", "Cluster:*", ["Get"])
+        await admin.access.put_entries("ann", [new_entry("Cluster:*", ["Get"])], servers)
         shown = await browser.log_in("ann", "ann's own secret")
         assert shown.status == 200 and "(reader)" in shown.text
         refused = await browser.post("/topics-new", {"topic": "orders"})
         assert refused.status == 403 and "takes the role operator" in refused.text
         assert (await browser.get("/users")).status == 403
 
-        await admin.access.decide("ann", "Topic:own_*", ["Create", "Get"])
+        may = new_entry("Topic:own_*", ["Create", "Get"])
+        await admin.access.put_entries("ann", [may], servers)
         shown = await browser.log_in("ann", "ann's own secret")
         assert "(operator)" in shown.text
         made = await browser.post("/topics-new", {"topic": "own_orders"})

@@ -106,7 +106,7 @@ async def test_an_identity_ends_with_its_certificate(monkeypatch: pytest.MonkeyP
     assert ShownIdentity(connection, users).user == "orders"
     assert connection.said == ENDED
     connection = Shown(lambda *_: None)
-    connection.said = ""
+    connection.close()
     connection.transport = Transport(7200)  # type: ignore[assignment]
     shown = ShownIdentity(connection, users)
     assert shown._timer is not None and not connection.said
