@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from aerobee.broker.front.administration import WithoutAdministration
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.front.lateness import Lateness
 from aerobee.broker.front.ports import Ports
@@ -33,6 +34,7 @@ class Front(Room):
     stalls: Stalls
     traffic: Traffic
     fast_traffic: Traffic
+    admin_traffic: Traffic
 
     def __init__(self, live: Live) -> None:
         self.live = live
@@ -51,7 +53,7 @@ class Front(Room):
         return f"{self.host[0]}:{self.host[1]}"
 
     async def open(self) -> None:
-        """Bind both ports; nobody is served before the next turn of the loop.
+        """Bind the ports; nobody is served before the next turn of the loop.
 
         OSError where one is in use, TlsError where the certificate cannot be had.
         """
@@ -62,6 +64,9 @@ class Front(Room):
             lambda budget: self._connection(self.fast_traffic, budget),
         )
         self.host = (settings.broker_ip1, port)
+        await self.ports.open_admin(
+            settings, lambda budget: self._connection(self.admin_traffic, budget)
+        )
 
     def watch(self, writing: Writing, faults: Faults) -> None:
         """Look from now on how late the loop comes, and who has to wait for room in the log."""
@@ -79,6 +84,9 @@ class Front(Room):
         self._pulls = pulls
         self._hear_of_ends = hear_of_ends
         writing, sends = self._writing, self._fast_sends(self.live.current)
+        self.admin_traffic = Traffic(self, writing, dispatcher, sends, pulls.server)
+        if self.ports.admin_port is not None:
+            dispatcher = WithoutAdministration(dispatcher)
         self.traffic = Traffic(self, writing, dispatcher, sends, pulls.server)
         self.fast_traffic = Traffic(self, writing, dispatcher, sends, NoPulls())
         self.live.on_change(self._apply)
@@ -124,10 +132,10 @@ class Front(Room):
 
     def _apply(self, settings: BrokerSettings) -> None:
         """Make anew what was made from settings, after the parts that it is made of."""
-        for traffic in (self.traffic, self.fast_traffic):
+        for traffic in (self.traffic, self.fast_traffic, self.admin_traffic):
             traffic.sends = self._fast_sends(settings)
         self.take_pulls()
 
     def take_pulls(self) -> None:
         """Serve pulls by what serves them now."""
-        self.traffic.pulls = self._pulls.server
+        self.traffic.pulls = self.admin_traffic.pulls = self._pulls.server

@@ -1,4 +1,4 @@
-"""Both ports of a broker: its own, and RocketMQ's "vip channel" two below."""
+"""The ports of a broker: its own, RocketMQ's "vip channel" two below, and an `adminPort`."""
 
 from typing import Final
 
@@ -11,10 +11,11 @@ ATTEMPTS: Final = 20
 
 
 class Ports:
-    """The servers on both, with one certificate."""
+    """The servers on all, with one certificate; `admin_port` is None without one."""
 
     def __init__(self) -> None:
-        self.tls: ServerTls | None = None  # of both, once they are open
+        self.tls: ServerTls | None = None  # of all, once they are open
+        self.admin_port: int | None = None
         self._servers: list[Server] = []
 
     async def open(
@@ -40,15 +41,26 @@ class Ports:
                 break
         return server.port
 
+    async def open_admin(self, settings: BrokerSettings, factory: ConnectionFactory) -> None:
+        """Bind the port of operators, where it is wanted; OSError where it is in use."""
+        if settings.admin_port is not None:
+            host = settings.admin_bind_address or settings.bind_address
+            server = await self._bind(settings, factory, settings.admin_port, host)
+            self._servers.append(server)
+            self.admin_port = server.port
+
     async def close(self) -> None:
-        """Close both, and every connection of theirs."""
+        """Close all, and every connection of theirs."""
         servers, self._servers = self._servers, []
         for server in servers:
             await server.close()
 
     async def _bind(
-        self, settings: BrokerSettings, connection: ConnectionFactory, port: int
+        self,
+        settings: BrokerSettings,
+        connection: ConnectionFactory,
+        port: int,
+        host: str | None = None,
     ) -> Server:
-        return await Server.start(
-            connection, settings.bind_address, port, tls=self.tls, limits=settings.net_limits
-        )
+        host = settings.bind_address if host is None else host
+        return await Server.start(connection, host, port, tls=self.tls, limits=settings.net_limits)

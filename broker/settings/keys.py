@@ -62,7 +62,7 @@ def _port_or_off(value: Any) -> Any:
     return words.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
-def _path_or_none(value: Any) -> Any:
+def _or_none(value: Any) -> Any:
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -201,9 +201,9 @@ class BrokerSettings(
     store_path_root_dir: AtStart[Guarded[GivenPath]] = Field(
         default_factory=lambda: below_home("~/store")
     )
-    store_path_commit_log: AtStart[
-        Guarded[Annotated[Path | None, BeforeValidator(_path_or_none)]]
-    ] = None  # None is commitlog/ under the root
+    store_path_commit_log: AtStart[Guarded[Annotated[Path | None, BeforeValidator(_or_none)]]] = (
+        None  # None is commitlog/ under the root
+    )
     mapped_file_size_commit_log: AtStart[Guarded[int]] = Field(
         default=1 << 30, ge=64 << 10, le=(1 << 31) - 1
     )
@@ -226,6 +226,12 @@ class BrokerSettings(
     http_port: AtStart[Guarded[Annotated[int | None, BeforeValidator(_port_or_off)]]] = Field(
         default=None, ge=-1, le=65535
     )
+    # ours: serves what operators change, and nobody else does then; None: the others do; 0: a free
+    # one; "" is bindAddress
+    admin_port: AtStart[Guarded[Annotated[int | None, BeforeValidator(_or_none)]]] = Field(
+        default=None, ge=0, le=65535
+    )
+    admin_bind_address: AtStart[Guarded[str]] = ""
     admin_allowed_networks: Guarded[str] = ""  # ours: "10.0.0.0/8;fd00::/8", see admin_networks.py
     config_black_list: str = "configBlackList;brokerConfigPath"
 

@@ -19,7 +19,7 @@ def serves(ctx: Context, port: int) -> None:
     settings, statistics = ctx.settings, ctx.store.statistics()
     log.info(
         "broker_serves name=%s cluster=%s address=%s listens=%s nameservers=%s store=%s"
-        " log_begin=%d log_end=%d proof=%r topics=%d groups=%d http=%s metrics=%s",
+        " log_begin=%d log_end=%d proof=%r topics=%d groups=%d http=%s metrics=%s admin=%s",
         settings.broker_name,
         settings.broker_cluster_name,
         ctx.cluster.registration.address,
@@ -33,6 +33,7 @@ def serves(ctx: Context, port: int) -> None:
         len(ctx.tables.groups),
         _address(settings.http_host, ctx.front.http_port),
         _address(settings.metrics_host, ctx.front.metrics_port),
+        _address(settings.admin_bind_address or settings.bind_address, ctx.front.ports.admin_port),
     )
     tell_openness(log, "broker", _unasked(ctx, port))
     if statistics.refusal is not None:
@@ -54,6 +55,8 @@ def _unasked(ctx: Context, port: int) -> list[tuple[str, int]]:
     found = [] if http_port is None else [(settings.http_host, http_port)]
     if not (settings.authentication_enabled or asks_for_certificates(settings)):
         found.insert(0, (settings.bind_address, port))
+        if (admin_port := ctx.front.ports.admin_port) is not None:
+            found.insert(1, (settings.admin_bind_address or settings.bind_address, admin_port))
     return found
 
 
