@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, keep; return the exit status."""
     parser = _parser()
     options = parser.parse_args(words)
-    compared = bool(options.peers or options.beside or options.without_index)
+    compared = bool(options.peers or options.beside or options.without_index or options.signed)
     if compared and options.rounds is not None and options.rounds < ROUNDS_LEAST:
         parser.error(f"--rounds {options.rounds}: a comparison takes at least {ROUNDS_LEAST}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
@@ -69,6 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
             warm_bytes,
             options.beside,
             options.without_index,
+            options.signed,
         )
         with progress(len(loads) + 2) as (note, advance):
             _measure(plan, loads, report, note, advance)
@@ -139,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
         "--without-index",
         action="store_true",
         help="ours without its index of keys, too (with --peers always)",
+    )
+    parser.add_argument(
+        "--signed", action="store_true", help="ours with access control on, and signing clients"
     )
     parser.add_argument("--only", action="append", choices=[load.name for load in LOADS])
     parser.add_argument("--rounds", type=int, help="of each load (1; beside others 3)")

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net.h"
+#include "sign.h"
 
 enum {
     HEADER_BYTES_MAX = 2048,
@@ -78,10 +79,11 @@ static char *put_body(char *at, int bytes) {
 static char *send_header(Template *made, int code, int sys_flag, const char *topic, int queue,
                          const char *properties) {
     char *at = made->bytes + 8;
+    at = put_signer(at + sprintf(at, "{\"code\":%d,\"extFields\":{", code));
     at += sprintf(at,
-                  "{\"code\":%d,\"extFields\":{\"a\":\"ProducerGroupName\",\"b\":\"%s\","
-                  "\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\",\"f\":\"%d\",\"g\":\"",
-                  code, topic, queue, sys_flag);
+                  "\"a\":\"ProducerGroupName\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"4\","
+                  "\"e\":\"%d\",\"f\":\"%d\",\"g\":\"",
+                  topic, queue, sys_flag);
     made->born_at = (size_t)(at - made->bytes);
     return at + sprintf(at,
                         "%s\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\","
@@ -142,9 +144,10 @@ Template batch_template(const Options *options, const char *topic, int queue) {
 Template pull_template(const Options *options, const char *topic, int queue, bool hold) {
     Template made = empty_template(HEADER_BYTES_MAX, 0);
     char *at = made.bytes + 8;  // sysFlag: 2 hold it until there is something, 4 has a subscription
+    at = put_signer(at + sprintf(at, "{\"code\":11,\"extFields\":{"));
     at +=
         sprintf(at,
-                "{\"code\":11,\"extFields\":{\"queueId\":\"%d\",\"maxMsgBytes\":\"2147483647\","
+                "\"queueId\":\"%d\",\"maxMsgBytes\":\"2147483647\","
                 "\"maxMsgNums\":\"%d\",\"sysFlag\":\"%d\",\"suspendTimeoutMillis\":\"15000\","
                 "\"commitOffset\":\"0\",\"bname\":\"broker-a\",\"topic\":\"%s\",\"queueOffset\":\"",
                 queue, options->batch, hold ? 6 : 4, topic);
@@ -178,6 +181,7 @@ size_t write_send(const Template *made, char *out, uint64_t number, const char b
         put_hex(out + made->unique_at[index], 12, message);
         out[made->tag_at[index]] = (char)('A' + (message & 1));
     }
+    sign_first(out);
     return made->length;
 }
 
@@ -191,19 +195,21 @@ size_t write_pull(const Template *made, char *out, uint64_t number, uint64_t off
     put_digits(out + made->opaque_at + count, 8, OPAQUE_BASE + number % OPAQUE_SPAN);
     put_u32(out, (uint32_t)(length - 4));
     put_u32(out + 4, (uint32_t)(length - 8));
+    sign_first(out);
     return length;
 }
 
 size_t write_max_offset(char *out, const char *topic, int queue, uint64_t number) {
-    int length =
-        sprintf(out + 8,
-                "{\"code\":30,\"extFields\":{\"topic\":\"%s\",\"queueId\":\"%d\","
-                "\"committed\":\"false\",\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\","
-                "\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
-                topic, queue, (int)(OPAQUE_BASE + number % OPAQUE_SPAN));
-    put_u32(out, (uint32_t)length + 4);
-    put_u32(out + 4, (uint32_t)length);
-    return (size_t)length + 8;
+    char *at = put_signer(out + 8 + sprintf(out + 8, "{\"code\":30,\"extFields\":{"));
+    at += sprintf(at,
+                  "\"topic\":\"%s\",\"queueId\":\"%d\",\"committed\":\"false\","
+                  "\"bname\":\"broker-a\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,"
+                  "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
+                  topic, queue, (int)(OPAQUE_BASE + number % OPAQUE_SPAN));
+    put_u32(out, (uint32_t)(at - out - 4));
+    put_u32(out + 4, (uint32_t)(at - out - 8));
+    sign(out);
+    return (size_t)(at - out);
 }
 
 bool next_frame(const char *in, size_t length, Frame *frame) {

@@ -6,6 +6,7 @@
 #include "net.h"
 #include "options.h"
 #include "run.h"
+#include "sign.h"
 
 static void print_text(const char *text) {
     putchar('"');
@@ -43,6 +44,7 @@ int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN);
     Options options = parse_options(count, words);
     pin_to_cpu(options.cpu);
+    if (options.access_key) sign_as(options.access_key, options.secret_key);
     if (options.workload == FLOOR) run_floor(&options);
     if (options.workload == OVERLOAD) run_open_loop(&options);
     Result *result = calloc(1, sizeof *result);

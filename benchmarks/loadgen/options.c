@@ -12,7 +12,7 @@ static const char *const USAGE =
     "  [--queues N] [--body BYTES] [--batch N] [--tags-first] [--warmup S] [--seconds S]\n"
     "  [--requests N] [--settle S] [--cpu N] [--marks]\n"
     "  [--multiples N,N,...] [--log FILE] [--log-mib N]\n"
-    "  [--spread-mib N [--gather]]\n"
+    "  [--spread-mib N [--gather]] [--access-key NAME --secret-key TEXT]\n"
     "WORKLOAD: send, batch, pull, wake, xadd (Redis), transact, floor: a server that only pretends,\n"
     "  or overload: multiples of the best rate by the clock, and the best rate in between\n";
 
@@ -69,7 +69,9 @@ Options parse_options(int count, char **words) {
         LOG,
         LOG_MIB,
         SPREAD_MIB,
-        GATHER
+        GATHER,
+        ACCESS_KEY,
+        SECRET_KEY
     };
     static const struct option known[] = {
         {"port", 1, 0, PORT},   {"connections", 1, 0, CONNS}, {"outstanding", 1, 0, OUT},
@@ -79,6 +81,7 @@ Options parse_options(int count, char **words) {
         {"cpu", 1, 0, CPU},     {"marks", 0, 0, MARKS},       {"settle", 1, 0, SETTLE},
         {"multiples", 1, 0, MULTIPLES}, {"log", 1, 0, LOG}, {"log-mib", 1, 0, LOG_MIB},
         {"spread-mib", 1, 0, SPREAD_MIB}, {"gather", 0, 0, GATHER},
+        {"access-key", 1, 0, ACCESS_KEY}, {"secret-key", 1, 0, SECRET_KEY},
         {0}};
     int found, at = 0;
     while ((found = getopt_long(count - 1, words + 1, "", known, &at)) != -1) {
@@ -104,12 +107,15 @@ Options parse_options(int count, char **words) {
             case LOG_MIB: options.log_mib = (int)whole(name, optarg, 16, 1 << 20); break;
             case SPREAD_MIB: options.spread_mib = (int)whole(name, optarg, 1, 1 << 16); break;
             case GATHER: options.gather = true; break;
+            case ACCESS_KEY: options.access_key = optarg; break;
+            case SECRET_KEY: options.secret_key = optarg; break;
             default: die("%s", USAGE);
         }
     }
     if (optind != count - 1) die("what is %s?\n%s", words[optind + 1], USAGE);
     if (options.workload != FLOOR && !options.port) die("--port is missing\n%s", USAGE);
     if (options.gather && !options.spread_mib) die("--gather without --spread-mib");
+    if (!options.access_key != !options.secret_key) die("--access-key goes with --secret-key");
     if (strlen(options.topic) > 100) die("--topic is longer than 100 characters");
     return options;
 }

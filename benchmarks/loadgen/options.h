@@ -29,6 +29,7 @@ typedef struct {
     int log_mib;            // so much, then it begins anew
     int cpu;                // negative: any
     bool marks;             // tell on stdout when measuring begins and ends, and wait for a line
+    const char *access_key, *secret_key;  // who signs; NULL: nobody
 } Options;
 
 Options parse_options(int count, char **words);

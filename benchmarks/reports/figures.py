@@ -9,6 +9,7 @@ from benchmarks.generator import Measurement
 from benchmarks.loads import ANONYMOUS_BYTES_MOST, START_SECONDS_MOST, Bar
 
 BESIDE_CPU_MOST: Final = 1.02
+SIGNED_RATE_LEAST: Final = 0.95
 
 
 def values(runs: Sequence[object], name: str) -> list[float]:
@@ -85,6 +86,13 @@ def beside_verdict(ours: Sequence[Measurement], others: Sequence[Measurement]) -
     """Hold our CPU per message against that of another checkout; rates are noisier."""
     value = ratio(ours, others, "cpu_us")
     return Verdict(value <= BESIDE_CPU_MOST, f"{value:.3f}x CPU (at most {BESIDE_CPU_MOST:g}x)")
+
+
+def signed_verdict(ours: Sequence[Measurement], signed: Sequence[Measurement]) -> Verdict:
+    """Hold the rate of clients that sign against that of clients whom nobody asks."""
+    value = 1 / ratio(ours, signed, "per_second")
+    text = f"{value:.3f} of the rate (at least {SIGNED_RATE_LEAST:g})"
+    return Verdict(value >= SIGNED_RATE_LEAST, text)
 
 
 def start_verdicts(starts: Sequence[float], anonymous_bytes: int) -> list[Verdict]:

@@ -13,13 +13,19 @@ from benchmarks.reports.figures import (
     middle,
     own_verdicts,
     ratio,
+    signed_verdict,
     spread,
     start_verdicts,
     syncs_per_second,
     verdicts,
 )
 from benchmarks.reports.rounds import Cell, Report, is_flat
-from benchmarks.targets.brokers import AerobeeTarget, BesideTarget, RocketMQTarget
+from benchmarks.targets.brokers import (
+    AerobeeSignedTarget,
+    AerobeeTarget,
+    BesideTarget,
+    RocketMQTarget,
+)
 
 OURS: Final = AerobeeTarget.name
 THEIRS: Final = RocketMQTarget.name
@@ -82,6 +88,8 @@ def _comparison(load: Load, cell: Cell, name: str) -> Row:
     text = f"{rate:.1f}x msg/s, {cpu:.2f}x CPU, {p50:.2f}x p50"
     if name == BesideTarget.name:
         return (text, _mark([beside_verdict(ours, theirs)]))
+    if name == AerobeeSignedTarget.name:
+        return (text, _mark([signed_verdict(ours, theirs)]))
     if name in (REDIS, NATS):
         wanted = load.outstanding == 64
         return (text, _mark([Verdict(rate > 1, "more msg/s")]) if wanted else "")

@@ -15,6 +15,7 @@ from benchmarks.generator import LoadFailed, Measurement
 from benchmarks.loads import FEW_LAST, Load, Variant
 from benchmarks.reports.memory import WarmMemory
 from benchmarks.targets.brokers import (
+    AerobeeSignedTarget,
     AerobeeTarget,
     AerobeeWithoutIndexTarget,
     BesideTarget,
@@ -49,6 +50,7 @@ class Plan:
     warm_bytes: int = 0  # given up while a server is measured
     beside: Path | None = None  # another checkout that is measured, too
     without_index: bool = False  # ours without its index of keys, too; with peers always
+    signed: bool = False  # ours with access control, too
 
 
 @dataclass(slots=True)
@@ -164,6 +166,8 @@ def _fresh_kinds(plan: Plan, load: Load, variant: Variant, report: Report) -> li
         kinds.append(BesideTarget.of(plan.beside))
     if (plan.peers or plan.without_index) and load.stores:
         kinds.append(AerobeeWithoutIndexTarget)
+    if plan.signed and load.workload in ("send", "batch", "pull"):
+        kinds.append(AerobeeSignedTarget)
     if plan.peers and variant == FEW_LAST:
         kinds += [kind for kind in (RedisTarget, NatsTarget) if kind.name in load.others]
     return [kind for kind in kinds if kind.name not in report.missing]

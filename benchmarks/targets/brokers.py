@@ -1,6 +1,7 @@
 """Aerobee and RocketMQ: each a nameserver and a broker, told the same by the same file."""
 
 import importlib.metadata
+import json
 import threading
 import time
 from abc import abstractmethod
@@ -16,6 +17,8 @@ from support.interop.raw_remoting import RawClient
 
 from aerobee.broker.compiled.choice import description
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.command import Command
+from aerobee.remoting.net.access.credentials import SessionCredentials
 from benchmarks.generator import LoadFailed, Measurement, run_marked
 from benchmarks.loads import Load, Variant
 from benchmarks.targets import compiling, processes
@@ -169,6 +172,10 @@ class BrokerTarget(Target):
             self.resume()
         self.cluster.kill()
 
+    def signed(self, fields: dict[str, str]) -> dict[str, str]:
+        """Return the fields of a request as its user sends them; nobody signs here."""
+        return fields
+
     def command(self, load: Load, variant: Variant) -> list[str]:
         """Our generator against the broker's port."""
         return self.generator(self.port, load.words(variant))
@@ -186,7 +193,8 @@ class BrokerTarget(Target):
         """Make the topics, and for pulls the messages."""
         with RawClient(self.cluster.broker) as client:
             for topic in variant.topic_names():
-                answer = client.call(_UPDATE_AND_CREATE_TOPIC, topic_fields(topic, variant.queues))
+                fields = self.signed(topic_fields(topic, variant.queues))
+                answer = client.call(_UPDATE_AND_CREATE_TOPIC, fields)
                 if answer.code:
                     raise ServerFailed(f"{self.name} does not make {topic}: {answer.remark}")
         if load.stores:
@@ -227,6 +235,29 @@ class AerobeeWithoutIndexTarget(AerobeeTarget):
 
     name = "Aerobee, no key index"
     own_settings = {"messageIndexEnable": "false"}  # noqa: RUF012
+
+
+class AerobeeSignedTarget(AerobeeTarget):
+    """This project with access control on; its clients sign."""
+
+    name = "Aerobee, signed"
+    user = SessionCredentials("bench", "a secret of the benchmark")
+    own_settings = {  # noqa: RUF012
+        "authenticationEnabled": "true",
+        "authorizationEnabled": "true",
+        "initAuthenticationUser": json.dumps(
+            {"username": user.access_key, "password": user.secret_key}
+        ),
+    }
+
+    def signed(self, fields: dict[str, str]) -> dict[str, str]:
+        """Sign a request without a body."""
+        return self.user.sign(Command(0, fields)).ext
+
+    def generator(self, port: int, words: list[str]) -> list[str]:
+        """Have it sign, too."""
+        user = ["--access-key", self.user.access_key, "--secret-key", self.user.secret_key]
+        return super().generator(port, [*words, *user])
 
 
 class BesideTarget(AerobeeTarget):
