@@ -15,6 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 OWN: Final = PurePosixPath("docs")
 INSIDE: Final = PurePosixPath("inside")
 """Where documents stand that have no better place: each at the path of its folder."""
+STYLE: Final = "style.css"
 NAVIGATION: Final = ROOT / "docs" / "navigation.toml"
 """What stands where in the site, and which documents of the repository are pages of it."""
 LEFT_OUT: Final = (".github/ISSUE_TEMPLATE/", ".github/pull_request_template.md")
@@ -42,6 +43,7 @@ def assemble(into: Path, generated: Callable[[str], str]) -> Assembled:
     committed = _committed()
     places = {path: place(path) for path in sorted(committed) if _is_page(path)}
     found = Assembled()
+    found.files.add(OWN / STYLE)
     for path, page in places.items():
         try:
             markdown = filled((ROOT / path).read_text(), generated)

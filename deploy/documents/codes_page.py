@@ -17,11 +17,12 @@ from aerobee.namesrv import unserved as namesrv_unserved
 from aerobee.namesrv.processors import FAMILIES as NAMESRV_FAMILIES
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.pull import PullMessageReply, PullMessageRequest
+from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.headers.typed import Header
 from aerobee.testing.cluster import EmbeddedCluster
 from deploy.documents.tables import code, sentence, table
 
-HEAD: Final = ("code", "name", "asks", "is told", "")
+HEAD: Final = ("name", "code", "asks", "is told", "")
 DEPTH_MAX: Final = 4
 FOLLOWED: Final = ("aerobee.broker.", "aerobee.namesrv.")
 EVERYTHING: Final = {
@@ -31,6 +32,10 @@ EVERYTHING: Final = {
     "LocalAuthenticationMetadataProvider",
 }
 """Settings of a broker that has all features that serve codes."""
+SENDS: Final = frozenset(
+    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+)
+"""Answered when the log has the message, by what is put together then."""
 PULLS: Final = (
     "Hand out messages of one queue from an offset on; wait for some where there are none."
 )
@@ -56,42 +61,38 @@ async def _of_features() -> list[dict[int, Served]]:
 
 def served_codes() -> str:
     """Return the codes of broker and nameserver, and those that none of them serves."""
-    broker = [_row(number, *served) for number, served in broker_table().items()]
+    broker = {number: _row(number, *served) for number, served in broker_table().items()}
     for number in SERVED_BY_CONNECTION:
-        broker.append(_line(number, PullMessageRequest, [PullMessageReply], PULLS))
-    namesrv = [
-        _row(number, *served)
-        for family in NAMESRV_FAMILIES
-        for number, served in family.table.items()
-    ]
-    by_number = {int(row[0].strip("`")): row for row in broker}
-    broker_served = {number: by_number[number] for number in sorted(by_number)}
-    names = {each: row for row in namesrv for each in (int(row[0].strip("`")),)}
+        broker[number] = _line(number, PullMessageRequest, [PullMessageReply], PULLS)
+    tables = [family.table for family in NAMESRV_FAMILIES]
+    namesrv = {each: _row(each, *served) for found in tables for each, served in found.items()}
     return "\n\n".join(
         (
             "## The broker",
-            table(HEAD, broker_served.values()),
+            table(HEAD, (broker[number] for number in sorted(broker))),
             "## The nameserver",
-            table(HEAD, (names[number] for number in sorted(names))),
+            table(HEAD, (namesrv[number] for number in sorted(namesrv))),
             "## Not served by the broker",
-            _unserved(broker_unserved.UNSERVED, set(broker_served)),
+            _unserved(broker_unserved.UNSERVED, set(broker)),
             "## Not served by the nameserver",
-            _unserved(namesrv_unserved.UNSERVED, set(names)),
+            _unserved(namesrv_unserved.UNSERVED, set(namesrv)),
         )
     )
 
 
 def _unserved(reasons: dict[int, str], served: set[int]) -> str:
     rows = (
-        (code(number), code(_NAMES.get(number, "")), reason)
+        (code(_NAMES.get(number, "")), code(number), reason)
         for number, reason in sorted(reasons.items())
         if number not in served
     )
-    return table(("code", "name", "why"), rows)
+    return table(("name", "code", "why"), rows)
 
 
 def _row(number: int, header: type[Header], serve: Callable[..., Any]) -> tuple[str, ...]:
     answers = [each for each in _answers(serve) if each is not header]
+    if number in SENDS:
+        answers = [SendMessageReply]
     return _line(number, header, answers, sentence(inspect.getdoc(serve)))
 
 
@@ -99,7 +100,7 @@ def _line(
     number: int, header: type[Header], answers: list[type[Header]], said: str
 ) -> tuple[str, ...]:
     told = "<br>or ".join(filter(None, (_fields(each) for each in answers)))
-    return code(number), code(_NAMES.get(number, "")), _fields(header), told, said
+    return code(_NAMES.get(number, "")), code(number), _fields(header), told, said
 
 
 def _fields(header: type[Header]) -> str:

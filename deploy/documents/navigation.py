@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
-from deploy.documents.assembling import INSIDE, NAVIGATION
+from deploy.documents.assembling import INSIDE, NAVIGATION, STYLE
 
 Entry: TypeAlias = "str | Mapping[str, Any]"
 
@@ -64,6 +64,7 @@ site_name = "Aerobee"
 site_description = "A broker that speaks RocketMQ's protocol, in Python"
 docs_dir = "{pages}"
 site_dir = "{site}"
+extra_css = ["{STYLE}"]
 use_directory_urls = false  # pages open from a disk, too
 nav = {_toml(entries)}
 

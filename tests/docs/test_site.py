@@ -71,6 +71,8 @@ def test_every_code_is_in_it(site: Site) -> None:
     assert "END_TRANSACTION" in first and "END_TRANSACTION" not in unserved
     row = next(row for row in first.split("<tr>") if "<code>QUERY_CONSUMER_OFFSET</code>" in row)
     assert missing(row, {"consumerGroup", "queueId", "setZeroIfNotFound?", "offset"}) == set()
+    row = next(row for row in first.split("<tr>") if "<code>SEND_MESSAGE_V2</code>" in row)
+    assert missing(row, {"a", "n?", "msgId", "queueOffset", "310"}) == set()
     answers = page(site, "reference/answer_codes.html")
     assert missing(answers, set(RESPONSE_NAMES.values())) == set()
     assert "topic[…] not exist" in answers
