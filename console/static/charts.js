@@ -2,6 +2,11 @@
 "use strict";
 {
   const EVERY_MS = 2000;
+  const FONT = "12px Inter, system-ui, sans-serif";
+  const TIMES = [
+    [60, "{HH}:{mm}", null, null, null, null, null, null, 1], // seconds between marks, and how they look
+    [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
+  ];
   const SPAN_S_MIN = 60; // of what is drawn, when there is little yet
   const drawn = new Map(); // element -> its plot
 
@@ -26,12 +31,11 @@
       height: 190,
       cursor: { drag: { x: false, y: false } },
       scales: {
-        x: { range: (_, oldest, newest) => [Math.min(oldest, newest - SPAN_S_MIN), newest] },
         y: { range: (_, least, most) => [0, Math.max(most * 1.1, 1)] },
       },
       axes: [
-        { ...axis, space: 80, values: "{HH}:{mm}" },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
+        { ...axis, space: 80, values: TIMES, font: FONT },
+        { ...axis, size: 56, font: FONT, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
       ],
       series: [
         { label: "Time", value: "{HH}:{mm}:{ss}" },
@@ -48,6 +52,13 @@
 
   const names = (element) =>
     element.dataset.series.split(";").map((each) => each.split("=").map((word) => word.trim()));
+
+  // A chart of a moment has no width: it begins a minute ago at the latest.
+  const widened = ([times, ...columns]) => {
+    const first = times.length ? times.at(-1) - SPAN_S_MIN : Date.now() / 1000 - SPAN_S_MIN;
+    if (times.length > 1 && times[0] <= first) return [times, ...columns];
+    return [[first, ...times], ...columns.map((column) => [null, ...column])];
+  };
 
   const draw = (element, data) => {
     let plot = drawn.get(element);
@@ -66,7 +77,7 @@
       try {
         const reply = await fetch(element.dataset.chart, { headers: { "HX-Request": "true" } });
         if (!reply.ok) throw new Error(reply.statusText);
-        draw(element, (await reply.json()).columns);
+        draw(element, widened((await reply.json()).columns));
         element.removeAttribute("data-stale");
       } catch {
         element.setAttribute("data-stale", ""); // the next round may succeed; what is drawn stays

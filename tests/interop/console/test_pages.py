@@ -1,7 +1,9 @@
 """The console in a real browser: every page, as people with a mouse, a phone or keys use it."""
 
 import asyncio
+import os
 import re
+import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 import pytest_asyncio
+from support.interop import toolchain
 from support.interop.console_scene import Scene, scene
 from support.interop.web_browser import Watched, browser, tab
 from support.servers.live_console import live_console
@@ -223,6 +226,33 @@ async def test_a_session_that_ended_leads_to_the_login(site: Site) -> None:
         watched.refused = 100
         await watched.page.context.clear_cookies()
         await watched.page.get_by_role("heading", name="Log in").wait_for(timeout=20_000)
+
+
+README_PICTURE: Final = toolchain.PROJECT / "deploy" / "console.png"
+KEEP_VARIABLE: Final = "AEROBEE_KEEP_PICTURE"
+PICTURE_BYTES_MAX: Final = 300_000
+PICTURE_SAMPLES: Final = 30
+
+
+async def test_the_picture_of_the_readme(site: Site) -> None:
+    """What the README shows is this page; `AEROBEE_KEEP_PICTURE=1` puts it there."""
+    async with tab(site.browser, site.url, device_scale_factor=1.5) as watched:
+        await watched.log_in("admin", PASSWORD)
+        async with asyncio.timeout(90):
+            while True:
+                history = await watched.page.request.get(f"{site.url}/overview/history")
+                if len((await history.json())["columns"][0]) >= PICTURE_SAMPLES:
+                    break
+                await asyncio.sleep(1)
+        await watched.page.set_viewport_size({"width": 1120, "height": 640})
+        await watched.open("/")
+        await watched.page.locator(".plot canvas").wait_for()
+        picture = await watched.picture("readme", whole=False)
+        if os.environ.get(KEEP_VARIABLE):
+            shutil.copy(picture, README_PICTURE)
+    assert README_PICTURE.stat().st_size < PICTURE_BYTES_MAX
+    sizes = [path.read_bytes()[16:24] for path in (picture, README_PICTURE)]  # of a PNG's head
+    assert sizes[0] == sizes[1]
 
 
 TOPICS: Final = 10_000

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,10 +120,10 @@ def _consumer(
 
 
 async def _traffic(producer: Producer) -> None:
-    """Send a few messages now and then, so that rates have a shape."""
+    """Send more and fewer messages, by turns, so that rates have a shape."""
     number = ORDERS
-    while True:
-        for _ in range(4 + number % 7):
+    for turn in itertools.count():
+        for _ in range(9 + int(8 * math.sin(turn / 40) * math.cos(turn / 17))):
             await producer.send(order(number))
             number += 1
         await asyncio.sleep(0.2)
