@@ -91,6 +91,22 @@ class BrokerAdmin:
         (master,) = await self._admin.masters_of(None, broker)
         return await self._set_at(master.address, settings)
 
+    async def namesrv_settings(self) -> dict[str, dict[str, str]]:
+        """Return the settings of each nameserver, by its address; all have to answer."""
+        found = {}
+        for address in list(self._admin.namesrv):
+            reply = await self._admin.connections.request(address, RequestCode.GET_NAMESRV_CONFIG)
+            found[address] = parse_java_properties(bytes(reply.body).decode("utf-8", "replace"))
+        return found
+
+    async def set_namesrv(self, settings: Mapping[str, str]) -> None:
+        """Change settings of every nameserver at run time; raises what one of them refuses."""
+        body = format_java_properties(_checked(settings)).encode()
+        for address in list(self._admin.namesrv):
+            await self._admin.connections.request(
+                address, RequestCode.UPDATE_NAMESRV_CONFIG, body=body
+            )
+
     async def wipe_write_permission(self, broker: str) -> dict[str, int]:
         """Take the right to write from all topics of a broker, in each nameserver's table.
 
@@ -197,14 +213,18 @@ class BrokerAdmin:
         )
 
     async def _set_at(self, address: str, settings: Mapping[str, str]) -> str:
-        for key, value in settings.items():
-            if not key or "\n" in key + value:
-                raise InvalidUse(f"{key!r}={value!r} is no setting")
-        body = format_java_properties(settings).encode()
+        body = format_java_properties(_checked(settings)).encode()
         reply = await self._admin.connections.request(
             address, RequestCode.UPDATE_BROKER_CONFIG, body=body
         )
         return reply.remark or ""
+
+
+def _checked(settings: Mapping[str, str]) -> Mapping[str, str]:
+    for key, value in settings.items():
+        if not key or "\n" in key + value:
+            raise InvalidUse(f"{key!r}={value!r} is no setting")
+    return settings
 
 
 def first_rate(state: Mapping[str, str], key: str) -> float:

@@ -14,6 +14,8 @@ from aerobee.remoting.bodies import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    ProducerInfo,
+    ProducerTableInfo,
     SubscriptionData,
     SubscriptionGroupConfig,
     encode_body,
@@ -201,6 +203,39 @@ class GroupAdmin:
                 raise
 
         return await self._admin.each(list(masters), ask)
+
+    async def stacks(self, group: str, client_id: str) -> ConsumerRunningInfo:
+        """Return what a member does, and where each of its threads is (`jstack`), as it tells.
+
+        Raises InvalidUse for one that is not connected, BrokerRefused where it does not answer.
+        """
+        masters = await self._admin.masters_of()
+        online = (await self.connections(group, masters)).found
+        members = _members({name: each for name, each in online.items() if each is not None})
+        member = next((each for each in members if each.client_id == client_id), None)
+        if member is None:
+            known = ", ".join(each.client_id for each in members) or "none"
+            raise InvalidUse(f"group {group!r} has no member {client_id!r}; there is {known}")
+        address = next(each.address for each in masters if each.name in member.brokers)
+        header = ConsumerRunningInfoRequest(
+            consumer_group=group, client_id=client_id, jstack_enable=True
+        )
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        return await self._admin.ask_broker(
+            address, code, ConsumerRunningInfo, header, timeout_ms=STATS_TIMEOUT_MS
+        )
+
+    async def producers(
+        self, *, cluster: str | None = None, broker: str | None = None
+    ) -> Answers[dict[str, list[ProducerInfo]]]:
+        """Return the connected producers of each master, by their groups (328)."""
+        masters = await self._admin.masters_of(cluster, broker)
+
+        async def ask(address: str) -> dict[str, list[ProducerInfo]]:
+            code = RequestCode.GET_ALL_PRODUCER_INFO
+            return (await self._admin.ask_broker(address, code, ProducerTableInfo)).data
+
+        return await self._admin.each(masters, ask)
 
     async def running(
         self, group: str, member: ConnectedMember, masters: Iterable[BrokerEntry]

@@ -137,6 +137,41 @@ class OffsetAdmin:
             timestamp_ms = None  # a time, passed on to members, is for all queues
         return ResetPlan(group, topic, changes, timestamp_ms, await self._members(group, masters))
 
+    async def plan_copy(self, source: str, target: str, topic: str) -> ResetPlan:
+        """Return what it would be to let a group go on where another one is; nothing is changed.
+
+        Queues in which `source` has committed nothing are left out. Raises InvalidUse for a group
+        or topic that is not there, and where nothing is committed.
+        """
+        masters = await self._having(source, await self._masters(topic, None))
+        addresses = {each.name: each.address for each in masters}
+        progress = (await self._groups.progress(source, masters, topic)).or_raise()
+        queues = {
+            (place.broker_name, place.queue_id): offsets.consumer_offset
+            for table in progress.values()
+            for place, offsets in table.offset_table.items()
+        }
+
+        async def at(key: tuple[str, int]) -> int | None:
+            """Tell nothing from the first message: in progress both are 0."""
+            if queues[key] > 0:
+                return queues[key]
+            return await self.committed(addresses[key[0]], source, topic, key[1])
+
+        found = await side_by_side(queues, at)
+        wanted = {key: offset for key, offset in found.items() if offset is not None}
+        plan = await self.plan(target, topic, QueueEdge.BEGIN)
+        changes = [
+            msgspec.structs.replace(
+                each, after=min(max(wanted[each.broker, each.queue_id], each.begin), each.end)
+            )
+            for each in plan.changes
+            if (each.broker, each.queue_id) in wanted
+        ]
+        if not changes:
+            raise InvalidUse(f"group {source!r} has committed nothing in {topic!r}")
+        return msgspec.structs.replace(plan, changes=changes, timestamp_ms=None)
+
     async def apply(self, plan: ResetPlan) -> None:
         """Do what a plan says, queue by queue; doing it twice does the same.
 

@@ -104,11 +104,13 @@ class MessageAdmin:
         queue_id: int | None = None,
         since_ms: int | None = None,
         newest: int | None = None,
+        first: int | None = None,
     ) -> list[QueueSpan]:
         """Return what each queue of a topic has at present, from a time on, or the newest ones.
 
-        `newest` is for each queue. Raises InvalidUse for a topic, broker or queue that is not
-        there; where a broker is away, what that raises.
+        `newest` is for each queue, and so is `first`, an offset before which nothing is wanted.
+        Raises InvalidUse for a topic, broker or queue that is not there; where a broker is away,
+        what that raises.
         """
         addresses = await self._admin.masters_with(topic)
         if broker is not None and broker not in addresses:
@@ -128,12 +130,12 @@ class MessageAdmin:
         whole.sort(key=lambda each: each.queue)
 
         async def cut(span: QueueSpan) -> QueueSpan:
-            first = span.first
+            begin = max(span.first, first or 0)
             if since_ms is not None:
-                first = await self._at_time(span, since_ms)
+                begin = max(begin, await self._at_time(span, since_ms))
             if newest is not None:
-                first = max(first, span.end - newest)
-            return msgspec.structs.replace(span, first=min(max(first, span.first), span.end))
+                begin = max(begin, span.end - newest)
+            return msgspec.structs.replace(span, first=min(begin, span.end))
 
         by_queue = {span.queue: span for span in whole}
         return list((await side_by_side(by_queue, lambda each: cut(by_queue[each]))).values())

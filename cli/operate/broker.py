@@ -25,7 +25,7 @@ SECRET: Final = ("password", "secret", "credential", "initauthenticationuser")
 
 @click.group(epilog=examples("aerobee cluster list"))
 def cluster() -> None:
-    """Clusters: what has registered with the nameservers."""
+    """Clusters: what has registered with the nameservers, and these themselves."""
 
 
 @cluster.command("list", epilog=examples("aerobee cluster list -o json"))
@@ -40,6 +40,40 @@ async def list_clusters(door: ClusterDoor) -> None:
         for each in entries
     ]  # fmt: skip
     show(Table(("cluster", "broker", "id", "role", "address"), rows), door.output)
+
+
+@cluster.command("settings", epilog=examples("aerobee cluster settings --like wait"))
+@click.option("--like", default="", help="Only keys that have this in them.")
+@asks_cluster
+async def namesrv_settings(door: ClusterDoor, like: str) -> None:
+    """Show the settings of each nameserver; secrets are not printed."""
+    async with door.admin() as admin:
+        found = await admin.broker.namesrv_settings()
+    rows: list[list[Cell]] = [
+        [address, key, _shown(key, value)]
+        for address, settings in found.items()
+        for key, value in sorted(settings.items())
+        if like.lower() in key.lower()
+    ]
+    show(Table(("nameserver", "key", "value"), rows), door.output)
+
+
+@cluster.command("set", epilog=examples("aerobee cluster set waitSecondsForService=10"))
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@asks_cluster
+async def set_namesrv_settings(door: ClusterDoor, settings: tuple[str, ...]) -> None:
+    """Change settings of all nameservers that run."""
+    wanted = _wanted(settings)
+    async with door.admin() as admin:
+        before = await admin.broker.namesrv_settings()
+        for address, known in before.items():
+            if unknown := sorted(wanted.keys() - known.keys()):
+                raise InvalidUse(f"{address} has no setting {unknown[0]!r}")
+        await admin.broker.set_namesrv(wanted)
+        after = await admin.broker.namesrv_settings()
+    for address, now in after.items():
+        for key in wanted:
+            click.echo(f"{address}: {key}: {before[address][key]} -> {now.get(key, '')}")
 
 
 @click.command("list", epilog=examples("aerobee broker list", "aerobee broker list -w 2"))
@@ -93,10 +127,7 @@ async def get_settings(door: ClusterDoor, name: str, like: str) -> None:
     """Show the settings of a broker; secrets are not printed."""
     async with door.admin() as admin:
         settings = await admin.broker.settings(name)
-    pairs = [
-        (key, "***" if value and any(word in key.lower() for word in SECRET) else value)
-        for key, value in settings.items()
-    ]
+    pairs = [(key, _shown(key, value)) for key, value in settings.items()]
     _show_pairs(door, pairs, like)
 
 
@@ -112,12 +143,7 @@ async def set_settings(door: ClusterDoor, name: str, settings: tuple[str, ...]) 
     Aerobee refuses what takes a restart. RocketMQ takes any key and says nothing: a key that it
     does not know, or does not take, is an error here (code 1).
     """
-    wanted: dict[str, str] = {}
-    for text in settings:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise InvalidUse(f"{text!r}: write KEY=VALUE")
-        wanted[key] = value
+    wanted = _wanted(settings)
     async with door.admin() as admin:
         before = await admin.broker.settings(name)
         if unknown := sorted(wanted.keys() - before.keys()):
@@ -204,6 +230,20 @@ async def drain(
             name, timeout_s=limit_s, skip_absent=skip_absent, progress=progress
         )
     click.echo(f"{name}: drained, it can be stopped")
+
+
+def _wanted(settings: tuple[str, ...]) -> dict[str, str]:
+    wanted: dict[str, str] = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InvalidUse(f"{text!r}: write KEY=VALUE")
+        wanted[key] = value
+    return wanted
+
+
+def _shown(key: str, value: str) -> str:
+    return "***" if value and any(word in key.lower() for word in SECRET) else value
 
 
 def _show_pairs(door: ClusterDoor, pairs: Iterable[tuple[str, str]], like: str) -> None:

@@ -12,7 +12,7 @@ from aerobee.admin.dead_letters import (
 from aerobee.admin.groups import RESEND_PREFIX
 from aerobee.admin.reading import MessageFilter
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, confirm, yes_option
-from aerobee.cli.operate.message import run_copy
+from aerobee.cli.operate.copies_run import run_copy
 from aerobee.cli.operate.output import Cell, Table, moment_of, show, tell_failed
 from aerobee.cli.program import examples
 from aerobee.client.errors import InvalidUse

@@ -16,6 +16,7 @@ from aerobee.cli.operate.cluster_door import (
     watch,
     yes_option,
 )
+from aerobee.cli.operate.members import producers, threads
 from aerobee.cli.operate.output import Cell, Table, moment_of, show, tell_failed
 from aerobee.cli.program import examples
 from aerobee.remoting.bodies import SubscriptionGroupConfig
@@ -209,6 +210,10 @@ async def delete(
             await _ask(admin, name, dead_letters)
         masters = await admin.group.delete(name, cluster=cluster, dead_letters=dead_letters)
     click.echo(f"{name}: deleted from {', '.join(master.name for master in masters)}")
+
+
+for command in (producers, threads):
+    group.add_command(command)
 
 
 async def _ask(admin: AdminClient, name: str, dead_letters: bool) -> None:

@@ -6,20 +6,16 @@ from typing import IO, Any, Final
 
 import click
 
-from aerobee.admin.copies import (
-    GROUP_MAX,
-    CopyCounts,
-    TopicCopy,
-    as_it_is,
-    with_producer,
-)
-from aerobee.admin.groups import COPY_PREFIX, MARK_SUFFIX
+from aerobee.admin.copies import TopicCopy, as_it_is
+from aerobee.admin.groups import MARK_SUFFIX
 from aerobee.admin.reading import MessageFilter, QueueSpan
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, broker_option
+from aerobee.cli.operate.copies_run import copy_name, run_copy
 from aerobee.cli.operate.jsonl import ProducedLines
 from aerobee.cli.operate.messages_shown import MessagePrinter
 from aerobee.cli.operate.moments import PointInTime
 from aerobee.cli.operate.output import EXIT_INCOMPLETE
+from aerobee.cli.operate.track import track
 from aerobee.cli.program import examples
 from aerobee.cli.progress import progress_bar
 from aerobee.client import Producer
@@ -104,11 +100,15 @@ async def find(
         raise SystemExit(EXIT_INCOMPLETE)
 
 
+message.add_command(track)
+
+
 @message.command(
     epilog=examples(
         "aerobee message browse orders                                  # the oldest 100",
         "aerobee message browse orders --newest --limit 10",
         "aerobee message browse orders --since 2026-11-21T18:30 --until 2026-11-21T19:00",
+        "aerobee message browse orders -b broker-a -q 3 --offset 4711 --limit 1",
         "aerobee message browse orders --sql \"amount > 100 AND country = 'DE'\"",
         "aerobee message browse orders --text order-17 --limit 0 -o json > found.jsonl",
     )
@@ -118,6 +118,7 @@ async def find(
 @click.option("--newest", is_flag=True, help="The newest ones instead of the oldest.")
 @click.option("--limit", type=click.IntRange(0), default=LIMIT, show_default=True,
               help="At most so many; 0: all.")  # fmt: skip
+@click.option("--offset", type=click.IntRange(0), help="From this offset of the queues on.")
 @queue_option
 @broker_option
 @asks_cluster
@@ -126,6 +127,7 @@ async def browse(
     topic: str,
     newest: bool,
     limit: int,
+    offset: int | None,
     queue_id: int | None,
     broker: str | None,
     **given: Any,
@@ -144,6 +146,7 @@ async def browse(
             queue_id=queue_id,
             since_ms=wanted.since_ms,
             newest=limit if newest else None,
+            first=offset,
         )
         with MessagePrinter(door.output) as printer, _scanned(spans) as seen:
             shown: list[ReceivedMessage] = []
@@ -301,7 +304,7 @@ async def copy(
     goes on where it ended, also after an interruption, and later copies what is new: its place is
     kept as that of a consumer group, --name.
     """
-    name = _copy_name(source, target, name, to_namesrv)
+    name = copy_name(source, target, name, to_namesrv)
     async with door.admin() as admin, door.admin(to_namesrv) as other:
         if again:
             await admin.group.delete(name)
@@ -335,42 +338,6 @@ async def move(
         await admin.group.describe(group, owners=False)  # it has to be there
         job = TopicCopy(admin.copy_end, other.copy_end, source, group, as_it_is(target))
         await run_copy(door, job, to_namesrv, limit)
-
-
-async def run_copy(
-    door: ClusterDoor, job: TopicCopy, to_namesrv: str | None, limit: int | None
-) -> None:
-    """Copy, with a bar, and say what was done, however it ends."""
-
-    async def work(producer: Producer) -> CopyCounts:
-        with progress_bar("copying", after_s=BAR_AFTER_S) as progress:
-            return await job.run(producer, limit=limit, progress=progress)
-
-    whole = False
-    try:
-        await with_producer(to_namesrv or door.namesrv, door.settings, work)
-        whole = True
-    finally:
-        counts = job.counts
-        text = f"{counts.sent} sent"
-        for count, what in (
-            (counts.there, "were there from before"),
-            (counts.left_out, "left out"),
-            (counts.unreadable, "unreadable"),
-        ):
-            text += f", {count} {what}" if count else ""
-        click.echo(text if whole else f"{text}; not all: the same command goes on", err=not whole)
-
-
-def _copy_name(source: str, target: str, name: str | None, to_namesrv: str | None) -> str:
-    if to_namesrv is None and source == target:
-        raise InvalidUse(f"source and target are {source!r}")
-    if name is None and to_namesrv is not None:
-        raise InvalidUse("a copy to another cluster needs a --name, which stays the same")
-    name = name or f"{COPY_PREFIX}{source}-to-{target}".replace("%", "-")
-    if len(name) > GROUP_MAX:
-        raise InvalidUse(f"{name!r} is longer than {GROUP_MAX} characters: give a --name")
-    return name
 
 
 @contextlib.contextmanager

@@ -82,6 +82,36 @@ async def reset(
     click.echo(f"{group}: reset in {len(plan.changes)} queues of {topic}", err=True)
 
 
+@offset.command(
+    epilog=examples(
+        "aerobee offset copy billing billing-new orders --dry-run",
+        "aerobee offset copy billing billing-new orders --yes",
+    )
+)
+@click.argument("source")
+@click.argument("target")
+@click.argument("topic")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@yes_option
+@asks_cluster
+async def copy(
+    door: ClusterDoor, source: str, target: str, topic: str, dry_run: bool, yes: bool
+) -> None:
+    """Let group TARGET go on in TOPIC where group SOURCE is, as for a group of another name.
+
+    Stop the members of SOURCE first, or both get what comes meanwhile. `aerobee group create` makes
+    TARGET. Retries and dead letters stay with SOURCE.
+    """
+    async with door.admin() as admin:
+        plan = await admin.offset.plan_copy(source, target, topic)
+        show(_table(plan), door.output, _caption(plan))
+        if dry_run:
+            return
+        confirm(f"Let {target} go on where {source} is in {topic}?", yes)
+        await admin.offset.apply(plan)
+    click.echo(f"{target}: as {source} in {len(plan.changes)} queues of {topic}", err=True)
+
+
 def _where(
     time_ms: int | None, offset_wanted: int | None, begin: bool, end: bool
 ) -> QueueEdge | int:

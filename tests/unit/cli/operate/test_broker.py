@@ -140,3 +140,12 @@ def test_a_file_that_cannot_be_is_refused_whole(
     file.write_text(text)
     refused = commands("config", "apply", str(file), "--yes", code=2)
     assert error in refused.stderr
+
+
+def test_settings_of_nameservers_are_shown_and_changed(commands: Commands) -> None:
+    """Of each; one that nobody knows is an error before anything is changed."""
+    rows = commands.json("cluster", "settings")
+    assert {row["key"] for row in rows} > {"listenPort"}
+    refused = commands("cluster", "set", "noSuchKey=1", code=2)
+    assert "has no setting 'noSuchKey'" in refused.stderr
+    commands("cluster", "set", "nonsense", code=2)

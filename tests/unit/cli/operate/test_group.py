@@ -164,3 +164,54 @@ def test_a_group_is_made_and_deleted(commands: Commands) -> None:
     commands("group", "delete", "cli-short-lived", "--yes")
     assert commands.json("group", "list", "--like", "cli-short") == []
     commands("group", "delete", "cli-short-lived", "--yes")
+
+
+def test_a_group_of_another_name_goes_on_there(consumed: ClusterThread, commands: Commands) -> None:
+    """Offsets are copied queue by queue, after they were shown."""
+    commands("offset", "reset", GROUP, TOPIC, "--to-offset", "2", "-q", "1", "--yes")
+    before = {row["queue"]: row["committed"] for row in commands.json("group", "describe", GROUP)
+              if row["topic"] == TOPIC}  # fmt: skip
+    commands("group", "create", "cli-billing-2")
+    words = ("offset", "copy", GROUP, "cli-billing-2", TOPIC)
+    plan = commands.json(*words, "--dry-run")
+    assert {row["queue"]: row["after"] for row in plan} == before
+    assert "Say --yes" in commands(*words, code=2).stderr
+    for _ in range(2):
+        commands(*words, "--yes")
+        rows = commands.json("group", "describe", "cli-billing-2")
+        assert {row["queue"]: row["committed"] for row in rows} == before
+    refused = commands("offset", "copy", "cli-billing-3", GROUP, TOPIC, code=2)
+    assert "no group 'cli-billing-3'" in refused.stderr
+    commands("group", "create", "cli-billing-4")
+    refused = commands("offset", "copy", "cli-billing-4", GROUP, TOPIC, code=2)
+    assert "has committed nothing" in refused.stderr
+
+
+def test_who_sends_and_where_threads_are(consumed: ClusterThread, commands: Commands) -> None:
+    """Producers with their addresses; a member tells of its tasks; one that is gone is told."""
+
+    async def look() -> None:
+        async def handle(message: ReceivedMessage) -> None:
+            return
+
+        consumer = PushConsumer(GROUP, namesrv=consumed.namesrv_addr)
+        consumer.subscribe(TOPIC, handle)
+        async with Producer("cli-shop", namesrv=consumed.namesrv_addr) as producer, consumer:
+            await producer.send(Message(TOPIC, b"x"))
+            async with asyncio.timeout(20):
+                rows: list[dict[str, str]] = []
+                while not rows:
+                    words = ("group", "producers", "--like", "cli-shop")
+                    rows = await asyncio.to_thread(commands.json, *words)
+                shown: list[dict[str, str]] = []
+                while not shown:
+                    shown = await asyncio.to_thread(commands.json, "group", "members", GROUP)
+            assert rows[0]["broker"] == "broker-a"
+            words = ("group", "threads", GROUP, consumer.client_id)
+            pairs = await asyncio.to_thread(commands.json, *words)
+            assert "jstack" in {row["key"] for row in pairs}
+            await asyncio.to_thread(lambda: commands(*words))
+
+    consumed.call(look())
+    refused = commands("group", "threads", GROUP, "nobody@1", code=2)
+    assert "no member 'nobody@1'" in refused.stderr

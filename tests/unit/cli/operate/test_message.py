@@ -171,3 +171,21 @@ def test_a_move_takes_what_a_group_has_not_consumed(orders: str, commands: Comma
     assert moved.stdout == "6 sent\n"
     assert all(row["lag"] == 0 for row in commands.json("group", "describe", "cli-movers"))
     assert len(commands.lines("message", "browse", "cli-moved")) == 6
+
+
+def test_the_path_of_a_message_is_shown(commands: Commands) -> None:
+    """Where its record lies, and how each group stands to it; from an offset on, too."""
+    commands("topic", "create", "cli-tracked", "-q", "1")
+    lines = b"\n".join(b'{"body": "%d", "keys": ["tracked-%d"]}' % (at, at) for at in range(3))
+    commands("message", "produce", "cli-tracked", given=lines)
+    commands("group", "create", "cli-tracking")
+    commands("offset", "reset", "cli-tracking", "cli-tracked", "--to-offset", "1", "--yes")
+    words = ("message", "track", "cli-tracked", "--key")
+    rows = commands.json(*words, "tracked-1")
+    sent = next(row for row in rows if row["what"] == "sent")
+    assert (sent["broker"], sent["queue"], sent["offset"]) == ("broker-a", 0, 1)
+    assert {row["group"] for row in rows} == {"", "cli-tracking"}
+    refused = commands(*words, "tracked-9", code=2)
+    assert "no message of 'cli-tracked' has that key" in refused.stderr
+    found = commands.lines("message", "browse", "cli-tracked", "--offset", "2")
+    assert [line["body"] for line in found] == ["2"]
