@@ -19,7 +19,9 @@ from aerobee.cli.operate.output import Cell, Table, show, tell_failed
 from aerobee.cli.program import Failure, examples
 from aerobee.client.errors import InvalidUse
 
-SECRET: Final = ("password", "secret", "credential", "initauthenticationuser")
+SECRET: Final = (
+    "password", "secret", "credential", "initauthenticationuser", "accesskey", "exporterheader",
+)  # fmt: skip
 """Words in the key of a setting that is not printed."""
 
 

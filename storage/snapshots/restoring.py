@@ -117,6 +117,7 @@ class SnapshotRestorer:
             sync_copies(self._files, self._waiting, paths, asked)
         finally:
             self._files.close(asked)
+        self._files.sync_directory(self._target.absolute().parent)
         with naming(self._waiting / WHOLE):
             replace_file(self._files, self._waiting / WHOLE, b"")
 

@@ -94,6 +94,7 @@ class SnapshotTaker:
             manifest = StoreSnapshot(1, taken_ms, str(self._root.resolve()), served, end, files)
             with naming(self._target / MANIFEST):
                 write_manifest(self._files, self._target, manifest)
+            self._files.sync_directory(self._target.absolute().parent)
             self._files.remove(self._target / PART)
             return manifest
         finally:

@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.needs("java"), pytest.mark.timeou
 PAGE: Final = (ROOT / "docs" / "operating" / "first_day.md").read_text()
 ROW: Final = re.compile(r"^\| (\d+) \|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
 TASKS: Final = 40
+FAILED: Final = re.compile(r"^\s+at [\w.$]+\(|^usage: mqadmin", re.MULTILINE)
+"""What mqadmin, which ends with 0, prints of an exception, and of a call that cannot be."""
 PROVIDER: Final = (
     "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
 )
@@ -177,7 +179,7 @@ def test_a_day_with_mqadmin(cluster: Cluster, tmp_path: Path) -> None:
     day = Day(cluster, tmp_path)
     (tmp_path / "home").mkdir()
     failed: dict[str, str] = {}
-    with MqAdmin(tmp_path / "home") as mqadmin:
+    with MqAdmin(tmp_path / "home") as mqadmin, MqAdmin(tmp_path / "home") as other:
         try:
             for task in tasks():
                 if task.number == 13:
@@ -186,9 +188,11 @@ def test_a_day_with_mqadmin(cluster: Cluster, tmp_path: Path) -> None:
                     day.end_members()
                 for command in task.mqadmin:
                     words = [*day.words(command), "-n", cluster.namesrv]
-                    printed = mqadmin.run(words, 60)
-                    if not printed.ended or re.search(r"Exception|fail|usage:", printed.text):
+                    # its producer is one of the process, and sends once
+                    tool = other if task.number == 31 else mqadmin
+                    printed = tool.run(words, 60)
+                    if not printed.ended or FAILED.search(printed.text):
                         failed[command] = printed.text[:600]
         finally:
             day.end_members()
-    assert failed == {}
+    assert not failed, "\n".join(f"{command}\n{text}" for command, text in failed.items())

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.waiting import until
 
+from aerobee.admin import AdminClient
 from aerobee.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 from aerobee.storage.disk.files import Files
 from aerobee.storage.layout import ABORT, BOOT_NOTE, LOCK, log_files
@@ -23,6 +25,8 @@ SETTINGS: dict[str, Any] = {
     "mapped_file_size_commit_log": 1 << 20,
     "flush_interval_consume_queue": 50,
     "message_delay_level": "1s 2s 3s",
+    "timer_flush_interval_ms": 100,
+    "compaction_schedule_internal": 200,
 }
 QUEUES = 4
 
@@ -41,14 +45,17 @@ class Load:
             number = 0
             while not self.ended:
                 numbers = range(number, number + 20)
-                await asyncio.gather(*(producer.send(self._message(each)) for each in numbers))
+                await asyncio.gather(*(self._send(producer, each) for each in numbers))
                 self.answered += numbers
                 number += 20
 
-    def _message(self, number: int) -> Message:
+    async def _send(self, producer: Producer, number: int) -> None:
         body = json.dumps(number).encode() + b" " * 2_000
-        delay = 1 if number % 50 == 49 else 0
-        return Message("loaded", body, keys=[f"key-{number}"], delay_level=delay)
+        level = 1 if number % 50 == 49 else 0
+        await producer.send(Message("loaded", body, keys=[f"key-{number}"], delay_level=level))
+        await producer.send(Message("compacted", b"%d" % number, keys=[f"{number % 7}"]))
+        if number % 10 == 0:
+            await producer.send(Message("later", b"%d" % number), delay=timedelta(minutes=5))
 
 
 async def snapshot(store: Path, target: Path) -> StoreSnapshot:
@@ -79,6 +86,10 @@ async def test_what_was_answered_before_is_in_it(tmp_path: Path) -> None:
     root, answered = tmp_path / "brokers", []
     async with EmbeddedCluster(root=root, broker_settings=SETTINGS) as cluster:
         await cluster.create_topic("loaded", QUEUES)
+        async with AdminClient(cluster.namesrv_addr) as admin:
+            attributes = {"cleanup.policy": "COMPACTION"}
+            await admin.create_topic("compacted", 1, attributes=attributes)
+            await admin.create_topic("later", 1)
         load = Load(cluster.namesrv_addr)
         running = asyncio.create_task(load.run())
         for number in range(3):
