@@ -14,14 +14,14 @@ from aiohttp.typedefs import Handler
 from aerobee.console.advice import advice, status_of
 from aerobee.console.assets import PREFIX, Assets
 from aerobee.console.changes import Changes
-from aerobee.console.door import Door
-from aerobee.console.guard import CHANGING, is_meant, secure
-from aerobee.console.page import HTMX, ConsolePage, PageFrame, PageRoute, Visit
+from aerobee.console.door.entering import Door
+from aerobee.console.door.guard import CHANGING, HTMX, is_meant, secure
+from aerobee.console.door.rationing import Rations
+from aerobee.console.door.sessions import Session
+from aerobee.console.page import ConsolePage, PageFrame, PageRoute, Visit
 from aerobee.console.pages.listed import PAGES
-from aerobee.console.rationing import Rations
 from aerobee.console.rendering import make_environment
 from aerobee.console.roles import ConsoleRole
-from aerobee.console.sessions import Session
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
 from aerobee.remoting.errors import Unavailable
@@ -70,9 +70,14 @@ class Console:
     ) -> str:
         """Render a template; `said` is what the viewer is told once."""
         said: list[str] = []
-        if session is not None and not template.startswith("_"):
+        if session is not None and not template.rpartition("/")[2].startswith("_"):
             said, session.said = session.said, []
-        shown = [page for page in PAGES if session and page.path and session.may(page.role)]
+        here = values.get("here", "")
+        shown = [
+            (page, page.is_at(here))
+            for page in PAGES
+            if session and page.path and session.may(page.role)
+        ]
         return self._templates.get_template(template).render(
             {**values, "session": session, "said": said, "pages": shown, "roles": ConsoleRole}
         )

@@ -1,8 +1,8 @@
 """A console in the process of another server, on its event loop."""
 
-from aerobee.console.keys import ConsoleKeys
 from aerobee.console.serving import ConsoleServer
 from aerobee.console.settings import ConsoleSettings
+from aerobee.remoting.config.console_keys import ConsoleKeys
 
 
 def make_beside(keys: ConsoleKeys, namesrv_addr: str, *, tls: bool) -> ConsoleServer:

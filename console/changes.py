@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 KEPT_MAX: Final = 1000
 
 
-class Change(msgspec.Struct, frozen=True):
+class ChangeMade(msgspec.Struct, frozen=True):
     """Who changed what, from which address, at which time (ms since 1970)."""
 
     at_ms: int
@@ -25,9 +25,9 @@ class Changes:
     """The changes of this process's time, the newest last."""
 
     def __init__(self) -> None:
-        self.kept: deque[Change] = deque(maxlen=KEPT_MAX)
+        self.kept: deque[ChangeMade] = deque(maxlen=KEPT_MAX)
 
     def note(self, by: str, remote: str, what: str) -> None:
         """Write down what somebody has changed, or tried to."""
-        self.kept.append(Change(time.time_ns() // 1_000_000, by, remote, what))
+        self.kept.append(ChangeMade(time.time_ns() // 1_000_000, by, remote, what))
         log.info("console_change by=%r remote=%s what=%s", by, remote, what)

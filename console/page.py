@@ -1,18 +1,17 @@
 """What a page is: its routes, who may use them, and what their handlers are given."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
 from aerobee.console.changes import Changes
+from aerobee.console.door.guard import HTMX
+from aerobee.console.door.sessions import Session
 from aerobee.console.reach import ViewerAdmin
 from aerobee.console.roles import ConsoleRole
-from aerobee.console.sessions import Session
 from aerobee.console.sight import Sight
-
-HTMX: Final = "HX-Request"
 
 
 class PageRoute(NamedTuple):
@@ -40,6 +39,10 @@ class ConsolePage(NamedTuple):
     routes: tuple[PageRoute, ...]
     role: ConsoleRole = ConsoleRole.READER
 
+    def is_at(self, path: str) -> bool:
+        """Whether an address is this page's in the navigation, or below it."""
+        return path == self.path or (self.path != "/" and path.startswith(f"{self.path}/"))
+
 
 class PageFrame(NamedTuple):
     """What a console does for its pages: renders them, and keeps what was changed."""
@@ -53,7 +56,7 @@ class Visit:
 
         async def show(visit: Visit) -> web.StreamResponse:
             topics = await visit.sight.topics()
-            return visit.page("topics.html", topics=topics)
+            return visit.page("topics/all.html", topics=topics)
 
     `sight` are the answers of brokers, which viewers share; `admin` asks and changes by the
     viewer's own right, and is shared with nobody.
@@ -83,11 +86,6 @@ class Visit:
         """Whether a part of a page is wanted (htmx), not a whole one."""
         return self.request.headers.get(HTMX) == "true"
 
-    def is_at(self, path: str) -> bool:
-        """Whether the page that is shown is this one of the navigation, or below it."""
-        here = self.request.path
-        return here == path or (path != "/" and here.startswith(f"{path}/"))
-
     def path(self, name: str) -> str:
         """Return a part of the address, `{name}` in the route."""
         return self.request.match_info[name]
@@ -113,7 +111,9 @@ class Visit:
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Answer with a template, a whole page or, where it is written as one, a part."""
-        text = self.frame.render(template, {**values, "visit": self}, self.session)
+        text = self.frame.render(
+            template, {**values, "visit": self, "here": self.request.path}, self.session
+        )
         return web.Response(text=text, status=status, content_type="text/html")
 
     def changed(self, what: str) -> None:

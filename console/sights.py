@@ -17,7 +17,7 @@ class Sights:
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
-        self.own = settings.user
+        self.own = settings.own_credentials()
         self._by_user: dict[SessionCredentials | None, Sight] = {}
 
     def reading(self, credentials: SessionCredentials | None) -> Sight:

@@ -23,7 +23,7 @@ from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from aerobee.console.serving import ConsoleServer
+    from aerobee.namesrv.console import ConsoleBeside
     from aerobee.remoting.net.access.audit import AuditLog
     from aerobee.remoting.net.access.guard import Guard
     from aerobee.remoting.net.access.refusing import OnRefused
@@ -55,7 +55,7 @@ class NameServer:
         self._expiry = Expiry(self.table, settings.scan_interval_ms, LateLooks(clock_ms))
         self._tasks = Tasks()
         self._server: Server | None = None
-        self.console: ConsoleServer | None = None
+        self.console: ConsoleBeside | None = None
         self._audit: AuditLog | None = None
         self._stopped = False
 

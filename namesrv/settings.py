@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from aerobee.console.keys import ConsoleKeys
+from aerobee.remoting.config.console_keys import ConsoleKeys
 from aerobee.remoting.config.promises import Promise
 from aerobee.remoting.config.settings import GivenPath, below_home
 from aerobee.remoting.net.access.keys import AccessKeys

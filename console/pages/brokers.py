@@ -1,6 +1,6 @@
 """Brokers: what they say of themselves, their disks, and whether they take messages."""
 
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -15,13 +15,9 @@ DISK_PREFIX: Final = "commitLogDiskRatio_"
 async def show(visit: Visit) -> web.StreamResponse:
     """List the brokers."""
     await visit.sight.look()
-    return visit.page("brokers.html", **_seen(visit))
-
-
-async def live(visit: Visit) -> web.StreamResponse:
-    """Show the list anew, in the place of what stands there."""
-    await visit.sight.look()
-    return visit.page("_brokers_live.html", **_seen(visit))
+    brokers = sorted(visit.sight.brokers.values(), key=lambda each: each.entry)
+    template = "brokers/_live.html" if visit.is_fragment else "brokers/all.html"
+    return visit.page(template, brokers=brokers, trouble=visit.sight.trouble)
 
 
 async def describe(visit: Visit) -> web.StreamResponse:
@@ -45,7 +41,7 @@ async def describe(visit: Visit) -> web.StreamResponse:
         )
         for each in seen
     ]
-    return visit.page("broker.html", name=name, states=states, wanted=visit.query("q"))
+    return visit.page("brokers/one.html", name=name, states=states, wanted=visit.query("q"))
 
 
 async def wipe(visit: Visit) -> web.StreamResponse:
@@ -68,11 +64,6 @@ async def _permission(visit: Visit, *, takes: bool) -> web.StreamResponse:
     return visit.go(f"/brokers/{visit.quoted(name)}")
 
 
-def _seen(visit: Visit) -> dict[str, Any]:
-    brokers = sorted(visit.sight.brokers.values(), key=lambda each: each.entry)
-    return {"brokers": brokers, "trouble": visit.sight.trouble}
-
-
 def _named(visit: Visit, name: str) -> list[BrokerSight]:
     seen = [each for each in visit.sight.brokers.values() if each.entry.name == name]
     if not seen:
@@ -86,7 +77,6 @@ PAGE: Final = ConsolePage(
     "/brokers",
     (
         PageRoute("GET", "/brokers", show),
-        PageRoute("GET", "/brokers-live", live),
         PageRoute("GET", "/brokers/{broker}", describe),
         PageRoute("POST", "/brokers/{broker}/wipe", wipe, ConsoleRole.ADMIN),
         PageRoute("POST", "/brokers/{broker}/allow", allow, ConsoleRole.ADMIN),

@@ -52,7 +52,7 @@ async def show(visit: Visit) -> web.StreamResponse:
         if len({settings.get(key) for settings in found.values()}) > 1
     ]
     return visit.page(
-        "configuration.html",
+        "brokers/configuration.html",
         masters=masters,
         names=list(found),
         differing=differing,
@@ -74,7 +74,7 @@ async def describe(visit: Visit) -> web.StreamResponse:
     ]
     chosen = visit.query("key")
     return visit.page(
-        "broker_settings.html",
+        "brokers/settings.html",
         name=name,
         rows=rows,
         wanted=wanted,

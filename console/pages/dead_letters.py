@@ -69,14 +69,14 @@ async def show(visit: Visit) -> web.StreamResponse:
     )
     rows = await in_time(page.rows, lambda group: _row(visit.sight, group))
     shown = [rows.get(group, DeadRow(group)) for group in page.rows]
-    return visit.page("dead_letters.html", list=page, rows=shown, wanted=wanted)
+    return visit.page("letters/all.html", list=page, rows=shown, wanted=wanted)
 
 
 async def describe(visit: Visit) -> web.StreamResponse:
     """Show the newest dead letters of a group."""
     group = visit.path("group")
     values = await _letters(visit, group)
-    return visit.page("dead_letters_of.html", group=group, resends_max=RESENDS_MAX, **values)
+    return visit.page("letters/of_group.html", group=group, resends_max=RESENDS_MAX, **values)
 
 
 async def resend(visit: Visit) -> web.StreamResponse:

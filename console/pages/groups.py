@@ -59,7 +59,7 @@ async def show(visit: Visit) -> web.StreamResponse:
     else:
         rows = await _rows(visit.sight, answers, page.rows)
     return visit.page(
-        "groups.html",
+        "groups/all.html",
         list=page,
         rows=rows,
         wanted=wanted,
@@ -71,17 +71,17 @@ async def show(visit: Visit) -> web.StreamResponse:
 
 async def describe(visit: Visit) -> web.StreamResponse:
     """Show one group."""
-    return visit.page("group.html", **await _described(visit))
+    return visit.page("groups/one.html", **await _described(visit))
 
 
 async def live(visit: Visit) -> web.StreamResponse:
     """Show the part of a group that changes: lag, queues, members."""
-    return visit.page("_group_live.html", **await _described(visit))
+    return visit.page("groups/_live.html", **await _described(visit))
 
 
 async def new(visit: Visit) -> web.StreamResponse:
     """Show the form that makes a group."""
-    return visit.page("group_new.html")
+    return visit.page("groups/new.html")
 
 
 async def create(visit: Visit) -> web.StreamResponse:

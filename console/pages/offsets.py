@@ -36,7 +36,7 @@ async def show(visit: Visit) -> web.StreamResponse:
         changes = ListPage(plan.changes, number, visit.request.path, {"plan": plan_id}, CHANGE_ROWS)
         values = {"plan": plan, "plan_id": plan_id, "list": changes}
     return visit.page(
-        "offsets.html", group=group, topics=topics, members=len(described.members), **values
+        "groups/offsets.html", group=group, topics=topics, members=len(described.members), **values
     )
 
 

@@ -47,7 +47,7 @@ async def show(visit: Visit) -> web.StreamResponse:
     rows = await in_time(page.rows, lambda topic: _row(visit.sight, topic))
     blank = [TopicRow(topic, [], 0, "") for topic in page.rows]
     shown = [rows.get(each.name, each) for each in blank]
-    return visit.page("topics.html", list=page, rows=shown, wanted=wanted, own=own)
+    return visit.page("topics/all.html", list=page, rows=shown, wanted=wanted, own=own)
 
 
 async def describe(visit: Visit) -> web.StreamResponse:
@@ -58,7 +58,7 @@ async def describe(visit: Visit) -> web.StreamResponse:
         described.queues, visit.number("page", 1, 1, 1 << 31), visit.request.path, {}, QUEUE_ROWS
     )
     return visit.page(
-        "topic.html",
+        "topics/one.html",
         topic=topic,
         described=described,
         list=page,
@@ -73,7 +73,7 @@ async def new(visit: Visit) -> web.StreamResponse:
     """Show the form that makes a topic."""
     entries = [each for each in await visit.sight.entries() if each.broker_id == MASTER_ID]
     return visit.page(
-        "topic_new.html",
+        "topics/new.html",
         message_types=MESSAGE_TYPES,
         clusters=sorted({each.cluster for each in entries}),
         brokers=sorted({each.name for each in entries}),

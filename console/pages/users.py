@@ -55,7 +55,7 @@ async def show(visit: Visit) -> web.StreamResponse:
     except BrokerRefused as error:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        return visit.page("users_none.html")
+        return visit.page("users/none.html")
     by_name: dict[str, UserRow] = {}
     for broker, users in answers.found.items():
         for user in users.values():
@@ -69,7 +69,7 @@ async def show(visit: Visit) -> web.StreamResponse:
     rows = [by_name[name] for name in sorted(by_name)]
     page = ListPage(rows, visit.number("page", 1, 1, 1 << 31), "/users", {"q": wanted})
     return visit.page(
-        "users.html", list=page, wanted=wanted, failed=answers.failed, user_types=USER_TYPES
+        "users/all.html", list=page, wanted=wanted, failed=answers.failed, user_types=USER_TYPES
     )
 
 
@@ -100,7 +100,7 @@ async def describe(visit: Visit) -> web.StreamResponse:
                     entries.setdefault(key, EntryRow(kind, entry, [])).brokers.append(broker)
     rows = sorted(entries.values(), key=lambda row: (row.policy_type, row.entry.resource))
     return visit.page(
-        "user.html",
+        "users/one.html",
         name=name,
         known=known,
         is_enabled=_is_enabled(known),

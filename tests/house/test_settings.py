@@ -14,7 +14,17 @@ from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net.limits import NetLimits
 from aerobee.storage.settings import StoreSettings
 
-FOLDERS = ("remoting", "storage", "broker", "namesrv", "client", "admin", "testing", "cli")
+FOLDERS = (
+    "remoting",
+    "storage",
+    "broker",
+    "namesrv",
+    "client",
+    "admin",
+    "testing",
+    "cli",
+    "console",
+)
 CHECKED_ONLY = {  # one value is accepted: see BrokerSettings._a_master, AccessKeys._a_known_class
     "broker_role",
     "authentication_provider",

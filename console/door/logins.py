@@ -8,13 +8,13 @@ from typing import Final
 from aerobee.admin.calls import AdminCalls
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.errors import BrokerRefused
-from aerobee.console.keys import LOOPBACK
+from aerobee.console.door.sessions import Viewer
 from aerobee.console.roles import ConsoleRole
-from aerobee.console.sessions import Viewer
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
 from aerobee.remoting.bodies import AclInfo, UserInfo, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.config.console_keys import LOOPBACK
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.errors import AerobeeError, Unavailable
 from aerobee.remoting.headers.access import SubjectRequest, UserRequest

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from aerobee.console.sessions import Session
+from aerobee.console.door.sessions import Session
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -25,6 +25,8 @@ HEADERS: Final = {
     "Server": "aerobee",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+HTMX: Final = "HX-Request"
+"""The header of who wants a part of a page."""
 CSRF: Final = "csrf"
 CSRF_HEADER: Final = "X-CSRF-Token"
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

@@ -1,15 +1,20 @@
-"""The console's settings, in a process of its own and beside a nameserver."""
+"""The web console's settings, which a process of its own and a nameserver have alike."""
 
 from typing import Final, Literal
 
 import msgspec
 from pydantic import Field, field_validator
 
-from aerobee.console.roles import BY_WORD, ConsoleRole
 from aerobee.remoting.config.settings import AtStart, Guarded, ServerSettings
-from aerobee.remoting.net.access.credentials import SessionCredentials
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class ConsoleUser(msgspec.Struct, frozen=True, rename="camel"):
+    """As whom a console looks: a user of the brokers."""
+
+    access_key: str
+    secret_key: str
 
 
 class ConsoleKeys(ServerSettings):
@@ -35,13 +40,8 @@ class ConsoleKeys(ServerSettings):
     @classmethod
     def _a_user_of_brokers(cls, value: str) -> str:
         if value.strip():
-            _credentials_of(value)
+            _user_of(value)
         return value
-
-    @property
-    def role_max(self) -> ConsoleRole:
-        """What nobody may exceed."""
-        return BY_WORD[self.console_role_max]
 
     @property
     def is_on_loopback(self) -> bool:
@@ -54,16 +54,14 @@ class ConsoleKeys(ServerSettings):
         return self.console_behind_tls or bool(self.console_tls_cert_path)
 
     @property
-    def user(self) -> SessionCredentials | None:
-        """With what the console looks for its viewers; None where each looks with his own."""
-        return (
-            _credentials_of(self.console_credentials) if self.console_credentials.strip() else None
-        )
+    def console_user(self) -> ConsoleUser | None:
+        """As whom the console looks for its viewers; None where each looks in his own name."""
+        return _user_of(self.console_credentials) if self.console_credentials.strip() else None
 
 
-def _credentials_of(text: str) -> SessionCredentials:
+def _user_of(text: str) -> ConsoleUser:
     try:
-        found = msgspec.json.decode(text, type=SessionCredentials)
+        found = msgspec.json.decode(text, type=ConsoleUser)
     except (msgspec.MsgspecError, UnicodeError):
         found = None
     if found is None or not (found.access_key.strip() and found.secret_key.strip()):

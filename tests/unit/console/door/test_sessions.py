@@ -1,8 +1,8 @@
 """Sessions and rations: bounded in time and number."""
 
-from aerobee.console.rationing import CALLERS_MAX, Rations
+from aerobee.console.door.rationing import CALLERS_MAX, Rations
+from aerobee.console.door.sessions import IDLE_S, LIFE_S, SESSIONS_MAX, Sessions, Viewer
 from aerobee.console.roles import ConsoleRole
-from aerobee.console.sessions import IDLE_S, LIFE_S, SESSIONS_MAX, Sessions, Viewer
 
 ANN = Viewer("ann", ConsoleRole.READER)
 

@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from aerobee.console.guard import (
+from aerobee.console.door.guard import (
+    HTMX,
     cookie_name,
     is_foreign,
     is_forwarded,
     is_meant,
     local_path,
 )
-from aerobee.console.logins import LoginRefused, Logins
-from aerobee.console.page import HTMX
-from aerobee.console.rationing import Rations
-from aerobee.console.sessions import LIFE_S, Session, Sessions, Viewer
+from aerobee.console.door.logins import LoginRefused, Logins
+from aerobee.console.door.rationing import Rations
+from aerobee.console.door.sessions import LIFE_S, Session, Sessions, Viewer
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
 from aerobee.remoting.errors import AerobeeError

@@ -1,0 +1,1 @@
+"""Who comes in, as what, and how often."""
