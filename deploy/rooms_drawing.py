@@ -139,8 +139,16 @@ def _box(panel: Panel) -> Iterator[str]:
 
 
 def _ways(root: Path, panels: dict[str, Panel]) -> Iterator[str]:
-    """Yield a line for each import between folders that no other folder's stands for."""
-    uses = {each: _imported(root, each) & panels.keys() - {each} for each in panels}
+    """Yield a line for each import between folders that no other folder's stands for.
+
+    A start that hands over to what stands above it (`consoleEnabled`) has none.
+    """
+    uses = {
+        upper.name: {
+            each for each in _imported(root, upper.name) & panels.keys() if panels[each].y > upper.y
+        }
+        for upper in panels.values()
+    }
     for upper in panels.values():
         between = set[str]().union(*(_below(uses, each) for each in uses[upper.name]))
         for name in sorted(uses[upper.name] - between):
