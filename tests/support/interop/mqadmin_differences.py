@@ -71,6 +71,8 @@ _MASKS: Final = (
     # of clusterList: calls that wait, for how long, and how far timers are behind
     (re.compile(r"\(\d+,\s*\d+ms(?:\s*\|\s*\d+,\s*\d+ms)?\)"), "(<load>)"),
     (re.compile(r"\b\d+-\d+\s*\((?=[\d<])"), "<behind>("),
+    (re.compile(r"(?<=, <fraction>\))\s+\d+\b"), " <ms>"),  # how long a message has held the log
+    (re.compile(r"\b(\w+(?:QueueSize|Behind|BehindBytes|CongestNum)\s*:) \d+"), r"\1 <load>"),
     (re.compile(r"\brt=\d+ms"), "rt=<ms>"),
     (re.compile(r"\btrue\s+\d+\s*$"), "true <ms>"),  # of checkMsgSendRT
     (re.compile(r"BROKER: <broker-.>"), "BROKER: <broker>"),  # the tool asks any of them

@@ -96,6 +96,7 @@ queryCq -b {a} -t t -q 9 -i 0 -c 2
 exportPopRecord -c {cluster} -d true
 exportPopRecord -b {a}
 dumpCompactionLog -f {folder}/none
+haStatus -b {a}
 brokerStatus -b {a}
 clusterList
 clusterList -m
@@ -109,7 +110,6 @@ brokerConsumeStats -b {a} -o true
 cleanExpiredCQ -c {cluster}
 cleanUnusedTopic -c {cluster}
 deleteExpiredCommitLog -c {cluster}
-haStatus -b {a}
 getBrokerEpoch -b broker-a
 resetMasterFlushOffset -b {a} -o 0
 updateColdDataFlowCtrGroupConfig -b {a} -g g -v 100
@@ -170,9 +170,16 @@ startMonitoring
 statistics
 statsAll -t t
 """
-"""A command a line; `await`, `statistics` wait until the group has consumed all, and is counted."""
+"""A command a line; `await`, `statistics` wait until the group has consumed all, and is counted.
 
-ENDLESS: Final = frozenset({"clusterRT", "startMonitoring"})
+Where the log ends is asked for before `clusterRT`, which sends as often as there is time.
+"""
+
+ENDLESS: Final = {
+    "clusterRT": re.compile(r"(broker-[abc]) +\d+\.\d+ +2 +0"),
+    "startMonitoring": None,  # prints what is wrong, and nothing is
+}
+"""What goes on for ever, and the lines of which there is to be one of each broker at least."""
 OWN: Final = frozenset({"consume", "produce", "await", "statistics"})
 _CONSUMED: Final = re.compile(r" ([1-9]\d*) +\1 +0 ")
 _SENT: Final = re.compile(r"(\S+) (\d+) (\S+) (\S+) SEND_OK")
@@ -208,7 +215,7 @@ def transcript(brokers: list[Cluster], admin: MqAdmin, folder: Path) -> Iterator
         _wait_for_all(brokers)
         began_s = time.monotonic()
         if command[0] == "await":
-            printed = _consumed(admin, words["n"])
+            printed = _consumed(admin, brokers)
         elif command[0] == "statistics":
             time.sleep(STATISTICS_S)
             printed = Printed("", True)
@@ -216,6 +223,11 @@ def transcript(brokers: list[Cluster], admin: MqAdmin, folder: Path) -> Iterator
             rest = [] if command[0] in OWN else ["-n", words["n"]]
             limit_s = LOOPS_S if command[0] in ENDLESS else COMMAND_SECONDS_MAX
             printed = admin.run([*command, *rest], limit_s)
+            wanted = ENDLESS.get(command[0])
+            while wanted and len({*wanted.findall(printed.text)}) < len(brokers):
+                limit_s *= 2
+                assert limit_s < COMMAND_SECONDS_MAX, printed.text
+                printed = admin.run([*command, *rest], limit_s)
         if command[0] == "produce":
             sent = _SENT.search(printed.text)
             assert sent is not None, printed.text
@@ -244,12 +256,18 @@ def _wait_for_all(brokers: list[Cluster]) -> None:
             time.sleep(0.2)
 
 
-def _consumed(admin: MqAdmin, namesrv: str) -> Printed:
-    """Ask until it is known that group g has consumed all, of six queues at least."""
+def _consumed(admin: MqAdmin, brokers: list[Cluster]) -> Printed:
+    """Ask until it is known that group g has consumed all, of six queues at least.
+
+    And until each broker knows the producer, who beats every 30 s, the first time without a route.
+    """
+    namesrv = ["-n", brokers[0].namesrv]
     deadline_s = time.monotonic() + AWAIT_SECONDS_MAX
     while True:
-        printed = admin.run(["consumerProgress", "-g", "g", "-n", namesrv])
-        if "Diff Total: 0" in printed.text and len(_CONSUMED.findall(printed.text)) >= 6:
+        printed = admin.run(["consumerProgress", "-g", "g", *namesrv])
+        known = [admin.run(["producer", "-b", each.broker, *namesrv]).text for each in brokers]
+        consumed = "Diff Total: 0" in printed.text and len(_CONSUMED.findall(printed.text)) >= 6
+        if consumed and all("group (p)" in each for each in known):
             return printed
-        assert time.monotonic() < deadline_s, printed.text
+        assert time.monotonic() < deadline_s, (printed.text, known)
         time.sleep(0.5)
