@@ -33,6 +33,7 @@ CLIENT = ClientSettings(
     rebalance_interval_ms=50, rebalance_gap_ms=20, route_interval_ms=50, heartbeat_interval_ms=50
 )
 PULL = PullSettings(error_delay_ms=20, suspend_ms=200)
+SOON_MS = 500  # for which a send is tried again
 BAD = ["broker..local:10911", f"{'b' * 64}.local:10911", "broker b:1", "nowhere", "b:0", ""]
 
 
@@ -152,8 +153,8 @@ async def test_a_chosen_queue_without_an_address_is_told_as_unavailable(
     async with Producer(namesrv=cluster.namesrv) as producer:
         with listed_at(cluster, address):
             for attempt in (
-                lambda: producer.send(message, queue=queue),
-                lambda: producer.send_many([message], queue=queue),
+                lambda: producer.send(message, queue=queue, timeout_ms=SOON_MS),
+                lambda: producer.send_many([message], queue=queue, timeout_ms=SOON_MS),
                 lambda: producer.send_oneway(message, queue=queue),
             ):
                 with pytest.raises(NotConnected, match="address"):

@@ -6,7 +6,12 @@ import pytest
 
 from aerobee.testing import ClusterThread
 
-SETTINGS = {"recall_message_enable": True, "message_delay_level": " ".join(["1s"] * 18)}
+SETTINGS = {
+    "recall_message_enable": True,
+    "message_delay_level": " ".join(["1s"] * 18),
+    "transaction_time_out": 1000,
+    "transaction_check_interval": 300,
+}
 
 
 @pytest.fixture(scope="module")
