@@ -5,7 +5,9 @@ of what the start and the stop of a broker within a test would take.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from aerobee.storage.disk import files
@@ -13,7 +15,7 @@ from aerobee.storage.disk.aio import LinuxKernel
 from aerobee.storage.disk.worker import Bell, Completion
 
 KEPT_MAX: Final = 4  # the machine has a limit for all processes, `fs.aio-max-nr`
-_kept: Final[list[tuple[int, int]]] = []  # slots and context
+_kept: Final[defaultdict[int, list[int]]] = defaultdict(list)  # contexts by their slots
 
 os.register_at_fork(after_in_child=_kept.clear)  # they stay the parent's
 
@@ -29,10 +31,8 @@ class HandingOn(LinuxKernel):
     def setup(self, slots: int) -> int:
         """Take one that was left, or a new one."""
         self._slots = slots
-        for each in _kept:
-            if each[0] == slots:
-                _kept.remove(each)
-                return each[1]
+        with suppress(IndexError):  # threads take them as well
+            return _kept[slots].pop()
         return super().setup(slots)
 
     def submit(self, context: int, syncs: Sequence[tuple[int, int]], bell: Bell) -> int:
@@ -49,10 +49,10 @@ class HandingOn(LinuxKernel):
 
     def destroy(self, context: int) -> None:
         """Leave it to the next store; wait, as is usual, where something is under way."""
-        if self._under_way or len(_kept) >= KEPT_MAX:
+        if self._under_way or len(_kept[self._slots]) >= KEPT_MAX:
             super().destroy(context)
         else:
-            _kept.append((self._slots, context))
+            _kept[self._slots].append(context)
 
 
 def hand_on_contexts() -> None:
