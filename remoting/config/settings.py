@@ -252,11 +252,9 @@ class ServerSettings(BaseModel):
                 self.keys().values(), type(self).model_fields.values(), strict=True
             )
         }
-        values = {key: getattr(self, name) for name, key in self.keys().items()}
+        chosen = [key for name, key in self.keys().items() if getattr(self, name) != defaults[key]]
         texts = dict(self.items())
-        return without_secrets(
-            {key: texts[key] for key, value in values.items() if value != defaults[key]}
-        )
+        return without_secrets({key: texts[key] for key in chosen})
 
     @classmethod
     def _unkept(cls, key: str, value: Given) -> str | None:
