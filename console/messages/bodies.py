@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 TEXT, JSON, HEX = "text", "json", "hex"
-FORMS: Final = (TEXT, JSON, HEX)
 TEXT_CHARACTERS_MAX: Final = 100_000
 JSON_BYTES_MAX: Final = 1 << 20
 """A larger body is shown as text: it would have to be read whole to be written anew."""

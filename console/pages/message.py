@@ -22,7 +22,7 @@ async def show(visit: Visit) -> web.StreamResponse:
     body = shown_body(message.body, visit.query("as"))
     own = {name: value for name, value in message.properties.items() if name in PROPERTY_NAMES}
     return visit.page(
-        "message.html",
+        "messages/one.html",
         message=message,
         body=body,
         own=sorted((name, visible(value)) for name, value in own.items()),
@@ -37,7 +37,7 @@ async def path(visit: Visit) -> web.StreamResponse:
     """Show where the message went, as a part of its page or as one of its own."""
     message = await _read(visit)
     track = await visit.admin.track.of(message)
-    template = "_path.html" if visit.is_fragment else "path.html"
+    template = "messages/_path.html" if visit.is_fragment else "messages/path.html"
     return visit.page(template, message=message, track=track, message_url=message_url)
 
 

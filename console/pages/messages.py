@@ -26,7 +26,7 @@ FIELDS: Final = (
 OFFSET_MAX: Final = 2**63 - 1
 
 
-class Asked(msgspec.Struct, frozen=True):
+class MessageQuestion(msgspec.Struct, frozen=True):
     """What somebody filled in: texts as he wrote them, and where his page begins."""
 
     fields: Mapping[str, str]
@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True):
     live: bool
 
     @classmethod
-    def of(cls, visit: Visit) -> "Asked":
+    def of(cls, visit: Visit) -> "MessageQuestion":
         """Read the address of a page."""
         at = visit.query("at")
         return cls(
@@ -67,20 +67,20 @@ class Asked(msgspec.Struct, frozen=True):
 
 async def show(visit: Visit) -> web.StreamResponse:
     """Show the form and, once a topic is named, its messages."""
-    asked = Asked.of(visit)
+    asked = MessageQuestion.of(visit)
     values: dict[str, Any] = {"asked": asked, "limits": LIMITS, "trouble": "", "found": None}
-    values["message_url"] = message_url
+    values |= {"message_url": message_url, "can_be_live": asked.can_be_live}
     status = 200
     if asked.fields["topic"]:
         try:
             values |= await _found(visit.admin, asked)
         except InvalidUse as error:
             values["trouble"], status = str(error), 422
-    template = "_messages.html" if visit.is_fragment else "messages.html"
+    template = "messages/_found.html" if visit.is_fragment else "messages/all.html"
     return visit.page(template, status if not visit.is_fragment else 200, **values)
 
 
-async def _found(admin: AdminClient, asked: Asked) -> dict[str, Any]:
+async def _found(admin: AdminClient, asked: MessageQuestion) -> dict[str, Any]:
     fields = asked.fields
     if fields["key"] or fields["id"]:
         return await _by_index(admin, fields, asked.limit)
@@ -162,13 +162,15 @@ def _number(fields: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _more(asked: Asked, found: LookedAt) -> str | None:
+def _more(asked: MessageQuestion, found: LookedAt) -> str | None:
     """Return the address of the next page."""
     if found.next_ms is None:
         return None
     if asked.fields["offset"] and found.rows:
         last = max(each.offset for each in found.rows)
-        return Asked({**asked.fields, "offset": str(last + 1)}, asked.limit, None, 0, False).url()
+        return MessageQuestion(
+            {**asked.fields, "offset": str(last + 1)}, asked.limit, None, 0, False
+        ).url()
     return asked.url(at=found.next_ms, skip=found.skip)
 
 
@@ -180,7 +182,7 @@ async def offer(visit: Visit) -> web.StreamResponse:
     except AerobeeError:
         names = []
     offered = [name for name in names if typed in name.lower()][:20]
-    return visit.page("_topics_offered.html", offered=offered)
+    return visit.page("messages/_topics.html", offered=offered)
 
 
 PAGE: Final = ConsolePage(

@@ -53,17 +53,17 @@ async def send(visit: Visit) -> web.StreamResponse:
         return _form(visit, fields, str(error), 422)
     except AerobeeError as error:
         return _form(visit, fields, f"It may not have been stored: {error}", 502)
-    said = f"Sent as {sent.message_id}."
+    visit.changed(f"message {sent.message_id} was sent to {message.topic}")
     if message.delay_level or delay is not None:
-        return visit.go("/publish", f"{said} It waits for its time.", topic=message.topic)
+        return visit.go("/publish", "It waits for its time.", topic=message.topic)
     queue = MessageQueue(message.topic, sent.queue.broker_name, sent.queue.queue_id)
-    return visit.go(message_url(queue, sent.queue_offset), said)
+    return visit.go(message_url(queue, sent.queue_offset))
 
 
 def _form(
     visit: Visit, fields: Mapping[str, Any], trouble: str = "", status: int = 200
 ) -> web.Response:
-    return visit.page("publish.html", status, fields=fields, kinds=KINDS, trouble=trouble)
+    return visit.page("messages/publish.html", status, fields=fields, kinds=KINDS, trouble=trouble)
 
 
 def fields_of(message: ReceivedMessage) -> dict[str, str]:

@@ -131,7 +131,7 @@ async def test_keys_are_enough(site: Site) -> None:
         outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
         await page.keyboard.press("Enter")
-        await page.get_by_role("status").filter(has_text="Sent as").wait_for()
+        await page.get_by_role("status").filter(has_text="was sent to").wait_for()
         assert "typed by keys" in await page.locator("pre.body").inner_text()
         await page.locator("[data-theme-switch]").focus()
         before = await page.evaluate("getComputedStyle(document.body).backgroundColor")

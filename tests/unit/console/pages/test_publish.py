@@ -41,7 +41,7 @@ async def test_a_message_is_sent_and_shown(namesrv: str) -> None:
     async with live_console(namesrv) as browser:
         await browser.get("/publish")
         shown = await browser.post("/publish", fields)
-        assert shown.status == 200 and "Sent as " in shown.text
+        assert shown.status == 200 and "was sent to published" in shown.text
         message = await at(namesrv, shown.path)
         assert (message.body, message.tags, message.keys) == (b"one\ntwo", "new", ["k1", "k2"])
         assert message.properties["by"] == "me" and message.properties["for"] == "you=all"
