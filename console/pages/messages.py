@@ -83,7 +83,7 @@ async def show(visit: Visit) -> web.StreamResponse:
 async def _found(admin: AdminClient, asked: MessageQuestion) -> dict[str, Any]:
     fields = asked.fields
     if fields["key"] or fields["id"]:
-        return await _by_index(admin, fields, asked.limit)
+        return await _by_index(admin, fields)
     now_ms = time.time_ns() // 1_000_000
     since_ms, until_ms = (moment_of(fields[name], now_ms) for name in ("since", "until"))
     wanted = MessageFilter(
@@ -105,13 +105,13 @@ async def _found(admin: AdminClient, asked: MessageQuestion) -> dict[str, Any]:
     return {"found": found, "spans": spans, "more": _more(asked, found)}
 
 
-async def _by_index(admin: AdminClient, fields: Mapping[str, str], limit: int) -> dict[str, Any]:
-    """Find by a key or an id; the other fields do not count."""
+async def _by_index(admin: AdminClient, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Find by a key or an id; the other fields do not count. They are all held, so they are few."""
     key, message_id = fields["key"] or None, fields["id"] or None
     if key and message_id:
         raise InvalidUse("give one of key and id")
     answer = await admin.message.find(
-        fields["topic"], key=key, message_id=message_id, messages_max=limit
+        fields["topic"], key=key, message_id=message_id, messages_max=LIMITS[0]
     )
     rows = [MessageRow.of(each) for each in (*answer.messages, *answer.unreadable)]
     rows.sort(key=lambda each: each.place, reverse=True)

@@ -17,6 +17,7 @@ from aerobee.client import (
     PushConsumer,
     PushSettings,
 )
+from aerobee.client.errors import RouteMissing
 from aerobee.client.received import ReceivedMessage
 from aerobee.remoting.words import DLQ_PREFIX
 from aerobee.testing import EmbeddedCluster
@@ -154,6 +155,8 @@ async def test_nothing_is_found_where_nothing_is(cluster: EmbeddedCluster) -> No
         Producer("p", namesrv=cluster.namesrv_addr) as producer,
     ):
         assert not await admin.message.find("orders", message_id="A" * 32)
+        with pytest.raises(RouteMissing):  # of pop consumers, whose names have a sign of their own
+            await admin.message.find("%RETRY%ships+orders", message_id="A" * 32)
         sent = await producer.send(Message("orders", b"x"))
         (message,) = await admin.message.find("orders", message_id=sent.message_id)
         assert first_topic(message) == "orders"
