@@ -11,7 +11,7 @@ if __name__ == "__main__":
 from aerobee.broker.app import Broker
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.net import process
-from aerobee.remoting.net.server_log import Logs
+from aerobee.remoting.net.logs.server_log import Logs
 
 
 def run(settings: BrokerSettings, config_file: Path | None = None) -> int:

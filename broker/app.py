@@ -31,8 +31,8 @@ from aerobee.broker.writing.hooks import BrokerHooks
 from aerobee.broker.writing.parts import Writing
 from aerobee.remoting.clocks import wall_clock_ms
 from aerobee.remoting.message.record import host_bytes
+from aerobee.remoting.net.logs.server_log import tell_start
 from aerobee.remoting.net.routes import Dispatcher
-from aerobee.remoting.net.server_log import tell_start
 from aerobee.storage.store import MessageStore
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ if __name__ == "__main__":
 from aerobee.console.serving import ConsoleServer
 from aerobee.console.settings import ConsoleSettings
 from aerobee.remoting.net import process
-from aerobee.remoting.net.server_log import Logs
+from aerobee.remoting.net.logs.server_log import Logs
 
 
 def run(settings: ConsoleSettings) -> int:

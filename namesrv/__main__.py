@@ -13,8 +13,8 @@ from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.net import process
 from aerobee.remoting.net.addresses import format_address
+from aerobee.remoting.net.logs.server_log import Logs
 from aerobee.remoting.net.server import raise_open_files_limit
-from aerobee.remoting.net.server_log import Logs
 
 SPARE_FILES: Final = 64  # descriptors beside those of the connections
 _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})

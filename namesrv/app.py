@@ -17,9 +17,9 @@ from aerobee.remoting.net.addresses import format_address
 from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.connection import Connection, Handler
 from aerobee.remoting.net.limits import NetLimits
+from aerobee.remoting.net.logs.server_log import asks_for_certificates, tell_openness, tell_start
 from aerobee.remoting.net.routes import Dispatcher
 from aerobee.remoting.net.server import Server, ServerStatistics
-from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness, tell_start
 from aerobee.remoting.net.tasks import Tasks
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from aerobee.broker.start.context import Context
 from aerobee.broker.start.waiting import what_waits
 from aerobee.remoting.config.built import build
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.server_log import asks_for_certificates, tell_openness
+from aerobee.remoting.net.logs.server_log import asks_for_certificates, tell_openness
 from aerobee.storage.layout import ABORT
 
 log = logging.getLogger(__name__)

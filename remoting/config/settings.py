@@ -52,7 +52,7 @@ from aerobee.remoting.config.secret_keys import HIDDEN, is_secret, plain_key, wi
 from aerobee.remoting.config.sources import (
     ENV_PREFIX,
     Given,
-    Places,
+    SettingPlaces,
     SourceError,
     sources,
     with_secrets,
@@ -167,7 +167,7 @@ class ServerSettings(BaseModel):
         warnings: list[str] = []
         idle: list[str] = []
         unkept: list[str] = []
-        places = Places(file, os.environ if environ is None else environ, options or {})
+        places = SettingPlaces(file, os.environ if environ is None else environ, options or {})
         try:
             found = list(sources(places, known, cls.variables))
         except SourceError as error:

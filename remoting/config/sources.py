@@ -34,7 +34,7 @@ class Given(NamedTuple):
     outweighs_file: bool = True
 
 
-class Places(NamedTuple):
+class SettingPlaces(NamedTuple):
     """Where somebody may have given values: the settings file, variables, options."""
 
     file: Path | None
@@ -43,7 +43,7 @@ class Places(NamedTuple):
 
 
 def sources(
-    places: Places, known: Container[str], variables: Mapping[str, str]
+    places: SettingPlaces, known: Container[str], variables: Mapping[str, str]
 ) -> Iterator[tuple[str, Given]]:
     """Yield every value that somebody gave with its key, the weakest source first.
 

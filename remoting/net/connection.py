@@ -87,8 +87,7 @@ class Connection(asyncio.Protocol):
 
     reads_while_unsent: ClassVar[bool] = False
     """Whether a peer that does not take what was sent to it is read from all the same."""
-    identity: str = ""
-    """The user whose certificate the peer has shown, "" where that is nobody, or nobody looks."""
+    identity: str = ""  # of a certificate that the peer has shown, "" where nobody looks
 
     transport: asyncio.Transport
     reading: ReadingSide
@@ -395,8 +394,7 @@ class Connection(asyncio.Protocol):
 
     async def wait_closed(self) -> None:
         """Return when the connection is gone and `on_closed` has been called."""
-        if self.gone:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
+        if not self.gone:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter

@@ -31,7 +31,7 @@ SERVER_SIDE = (
     "remoting/config/console_keys.py",
     "remoting/config/settings.py",
     "remoting/net/process.py",
-    "remoting/net/server_log.py",
+    "remoting/net/logs/server_log.py",
     "remoting/net/settings.py",
 )
 """Of `remoting` what a server's settings need, and how its process runs."""

@@ -23,7 +23,7 @@ from aerobee.remoting.net.access.changes import BODY, CHANGES, PROPERTIES
 from aerobee.remoting.net.access.keys import AccessKeys
 from aerobee.remoting.net.access.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from aerobee.remoting.net.connection import Connection
-from aerobee.remoting.net.log_files import LogFile
+from aerobee.remoting.net.logs.log_files import LogFile
 from aerobee.remoting.net.routes import Outcome, Processor, Reply, Request, Routes
 
 C = TypeVar("C")

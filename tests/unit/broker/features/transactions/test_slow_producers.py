@@ -17,7 +17,7 @@ from aerobee.broker.app import Broker
 from aerobee.broker.features.transactions import asking
 from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.command import Command, next_opaque
-from aerobee.remoting.net.server_log import LIKE_MAX, ServerLog
+from aerobee.remoting.net.logs.server_log import LIKE_MAX, ServerLog
 
 HALVES = 120
 BODY = bytes(100 << 10)

@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 from support.asker import BODY, BROKER, connect
-from support.features.access import ASKED, ROOT, asking_broker, signed
-from support.servers.live_broker import live_broker
+from support.features.access import ROOT, audit_lines, signed
 
-from aerobee.broker.features.audit.feature import Audit
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
-from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -25,69 +22,6 @@ from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import NoHeader, Reply, Request, Routes
 
 DENIED = ResponseCode.NO_PERMISSION
-
-
-def lines(file: Path) -> list[dict[str, Any]]:
-    """What a log says, the oldest line first."""
-    older = [path for path in file.parent.glob(f"{file.name}.*")]
-    files = [*sorted(older, key=lambda path: path.suffix, reverse=True), file]
-    return [json.loads(line) for each in files for line in each.read_text().splitlines()]
-
-
-async def test_who_changed_what_is_noted(tmp_path: Path) -> None:
-    """Topics, settings, users, refusals: with name, address, what was asked and what came of it."""
-    file = tmp_path / "audit" / "audit.log"
-    async with asking_broker(tmp_path, audit_file=file) as asked:
-        root = asked.root
-        topic = {"topic": "orders", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
-                 "topicFilterType": "SINGLE_TAG", "defaultTopic": "TBW102"}  # fmt: skip
-        assert (await root.ask(Code.UPDATE_AND_CREATE_TOPIC, topic)).code == 0
-        body = b"regionId=here\ntls.server.keyPassword=hidden one"
-        await root.ask(Code.UPDATE_BROKER_CONFIG, body=body)
-        user = UserInfo(password="hidden two", user_type="Normal")
-        assert (await root.ask(Code.AUTH_CREATE_USER, {"username": "bob"}, user)).code == 0
-        assert (await root.ask(Code.AUTH_CREATE_USER, {"username": "bob"}, user)).code == DENIED
-        assert (await asked.user("bob", "guessed").ask(Code.DELETE_TOPIC_IN_BROKER, topic)).code
-        assert (await asked.live.ask(Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})).code
-        await root.send("orders")
-        assert (await root.ask(Code.GET_BROKER_CONFIG)).code == 0
-        assert (await root.ask(Code.UPDATE_CONSUMER_OFFSET)).code != 0
-    found = lines(file)
-    assert [(each["action"], each["resource"], each["user"], each["authenticated"],
-             each["result"]) for each in found] == [
-        ("UPDATE_AND_CREATE_TOPIC", "Topic:orders", "root", True, 0),
-        ("UPDATE_BROKER_CONFIG", "Cluster", "root", True, found[1]["result"]),
-        ("AUTH_CREATE_USER", "User:bob", "root", True, 0),
-        ("AUTH_CREATE_USER", "User:bob", "root", True, DENIED),
-        ("DELETE_TOPIC_IN_BROKER", "Topic:orders", "bob", True, DENIED),
-        ("DELETE_SUBSCRIPTIONGROUP", "Group:g", "", False, DENIED),
-    ]  # fmt: skip
-    first = found[0]
-    assert (first["server"], first["code"], first["fields"]["perm"]) == ("broker-a", 17, "6")
-    assert first["address"].startswith("127.0.0.1:")
-    assert found[1]["body"] == {"regionId": "here", "tls.server.keyPassword": "******"}
-    assert found[3]["remark"] == "The user is existed"
-    assert found[4]["remark"] == "check signature failed."
-    text = file.read_text()
-    assert "hidden" not in text and "Signature" not in text and "a secret" not in text
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-async def test_a_broker_that_asks_nobody_notes_who_says_he_is_who(tmp_path: Path) -> None:
-    """A name that is not proved; and without a file nothing of the room is there."""
-    file = tmp_path / "audit.log"
-    file.write_text("")
-    file.chmod(0o644)
-    async with live_broker(tmp_path, audit_file=file) as live:
-        reply = await live.ask(Code.DELETE_TOPIC_IN_BROKER, signed("ann", {"topic": "t"}))
-        assert reply.code == 0
-        room = next(each for each in live.broker.rooms if isinstance(each, Audit))
-        samples = {sample.name: sample.value for sample in room.samples()}
-    assert samples == {"aerobee_audit_lines_total": 1, "aerobee_audit_lines_lost_total": 0}
-    assert set(samples) == set(room.metric_help)
-    (line,) = lines(file)
-    assert (line["user"], line["authenticated"], line["result"]) == ("ann", False, 0)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 async def test_a_nameserver_has_one_too(tmp_path: Path) -> None:
@@ -112,12 +46,14 @@ async def test_a_nameserver_has_one_too(tmp_path: Path) -> None:
             await asker.ask(Code.UPDATE_NAMESRV_CONFIG, signed(ROOT, {}, off), off)
     finally:
         await server.stop()
-    assert [(each["action"], each["resource"], each["authenticated"]) for each in lines(file)] == [
+    assert [
+        (each["action"], each["resource"], each["authenticated"]) for each in audit_lines(file)
+    ] == [
         ("PUT_KV_CONFIG", "Kv:n/k", True),
         ("UNREGISTER_BROKER", "Broker:broker-a", False),
         ("UPDATE_NAMESRV_CONFIG", "Cluster", True),
     ]
-    assert {each["server"] for each in lines(file)} == {"namesrv"}
+    assert {each["server"] for each in found} == {"namesrv"}
 
 
 def audit(folder: Path, **settings: Any) -> AuditLog:
@@ -165,7 +101,7 @@ def test_what_is_asked_for_is_bounded_and_hides_secrets(
         Reply(),
     )
     log.close()
-    (line,) = lines(tmp_path / "a.log")
+    (line,) = audit_lines(tmp_path / "a.log")
     assert told is None or line["body"] == told
     assert (tmp_path / "a.log").read_text().count("\n") == 1
     assert "s3cr" not in (tmp_path / "a.log").read_text()
@@ -189,7 +125,7 @@ def test_the_resource_is_what_is_changed(
     log = audit(tmp_path)
     note(log, Command(code, ext, body), Reply())
     log.close()
-    assert lines(tmp_path / "a.log")[0]["resource"] == resource
+    assert audit_lines(tmp_path / "a.log")[0]["resource"] == resource
 
 
 def test_an_error_that_nobody_foresaw_is_noted_too(tmp_path: Path) -> None:
@@ -197,7 +133,7 @@ def test_an_error_that_nobody_foresaw_is_noted_too(tmp_path: Path) -> None:
     log = audit(tmp_path)
     note(log, Command(Code.CLEAN_UNUSED_TOPIC), ZeroDivisionError())
     log.close()
-    (line,) = lines(tmp_path / "a.log")
+    (line,) = audit_lines(tmp_path / "a.log")
     assert (line["result"], line["remark"]) == (ResponseCode.SYSTEM_ERROR, "ZeroDivisionError")
 
 
@@ -211,7 +147,7 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     assert len(files) == 3
     assert all(file.stat().st_size <= 64 << 10 for file in files)
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-    assert lines(tmp_path / "a.log")[-1]["resource"] == "Topic:t1999"
+    assert audit_lines(tmp_path / "a.log")[-1]["resource"] == "Topic:t1999"
 
 
 def test_a_full_disk_stops_nobody_and_is_told(
@@ -232,7 +168,9 @@ def test_a_full_disk_stops_nobody_and_is_told(
             pass
     note(log, command, Reply())
     log.close()
-    told, after = sorted(lines(tmp_path / "a.log"), key=lambda line: line["action"], reverse=True)
+    told, after = sorted(
+        audit_lines(tmp_path / "a.log"), key=lambda line: line["action"], reverse=True
+    )
     assert (told["action"], told["count"], told["server"]) == ("LINES_LOST", 1, "b")
     assert after["resource"] == "Topic:t"
 
@@ -248,18 +186,10 @@ def test_who_is_refused_again_and_again_pushes_nothing_out(tmp_path: Path) -> No
     now_s[0] = 61.0
     log.refused(connection, Command(Code.DELETE_TOPIC_IN_BROKER, {"topic": "u"}), error)
     log.close()
-    found = lines(tmp_path / "a.log")
+    found = audit_lines(tmp_path / "a.log")
     assert len(found) == REFUSED_PER_MINUTE + 2
     assert (found[-2]["action"], found[-2]["more"]) == ("REFUSED", 1000 - REFUSED_PER_MINUTE)
     assert found[-1]["resource"] == "Topic:u"
-
-
-async def test_a_file_that_cannot_be_had_keeps_a_broker_from_starting(tmp_path: Path) -> None:
-    """Who asked for a log would find out when it is wanted."""
-    (tmp_path / "x").write_text("a file")
-    with pytest.raises(OSError):
-        async with live_broker(tmp_path, **ASKED, audit_file=tmp_path / "x" / "audit.log"):
-            pass
 
 
 def test_nobody_is_who_says_nothing() -> None:

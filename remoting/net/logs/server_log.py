@@ -13,8 +13,8 @@ from typing import Final, TextIO
 
 from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.net.addresses import format_address
-from aerobee.remoting.net.json_lines import JsonLines
-from aerobee.remoting.net.log_files import LogFile
+from aerobee.remoting.net.logs.json_lines import JsonLines
+from aerobee.remoting.net.logs.log_files import LogFile
 from aerobee.remoting.net.settings import LogSettings, NetSettings
 from aerobee.remoting.net.tls import ClientAuth, TlsMode
 

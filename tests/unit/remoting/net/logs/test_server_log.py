@@ -9,7 +9,7 @@ import pytest
 
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.config.settings import SettingsError
-from aerobee.remoting.net.server_log import (
+from aerobee.remoting.net.logs.server_log import (
     LIKE_MAX,
     LINE_CHARS_MAX,
     PERIOD_S,

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from aerobee.remoting.net import log_files
-from aerobee.remoting.net.log_files import LogFile
+from aerobee.remoting.net.logs import log_files
+from aerobee.remoting.net.logs.log_files import LogFile
 
 BYTES: Final = 2000
 FILES: Final = 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aerobee.remoting.net.json_lines import TEXT_CHARS_MAX, VALUE_CHARS_MAX, JsonLines
+from aerobee.remoting.net.logs.json_lines import TEXT_CHARS_MAX, VALUE_CHARS_MAX, JsonLines
 
 
 def line(text: str, *arguments: object, **more: Any) -> dict[str, Any]:
