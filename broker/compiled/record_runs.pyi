@@ -30,6 +30,8 @@ class World(Protocol):
     """Where what a check has found holds as long as their versions are the same objects."""
     steady: bool
     """Whether it holds for all connections, too."""
+    signs: bool
+    """Whether pulls have signatures that do not matter; `is_settled` knows who may then."""
     last_pulled: dict[str, dict[int, int]]
     metrics: Metrics
     """Where it is noted how far pulls have got, and what they were given."""

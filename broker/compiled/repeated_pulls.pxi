@@ -1,7 +1,7 @@
 # Pulls that come again with other numbers, for record_runs.pyx, as pulls/server.py answers them.
 #
-# A consumer's pull differs from its last one in where it reads, what it commits, and the number of
-# the request. What is left of its header without those digits is the key under which a pull is
+# A consumer's pull differs from its last one in where it reads, what it commits, the number of the
+# request, and its signature, if it signs. What is left of its header without those digits is the key under which a pull is
 # known that Python has served (pulls/repeats.py, known_pull.pxi). Its checks are asked again as
 # soon as a topic, a group or a member has changed. Whatever is unusual is declined, and served
 # there one by one.
@@ -18,7 +18,7 @@ cdef class RepeatedPulls:
 
     cdef object world, topics, groups, members, metrics
     cdef dict last_pulled, outgoing
-    cdef bint steady, fresh
+    cdef bint steady, fresh, signs
     cdef dict young, old  # by key; who is used among the old becomes young again
     cdef set seen
     cdef Repeat last
@@ -40,7 +40,7 @@ cdef class RepeatedPulls:
         self.replies = Block()
         self.topics, self.groups, self.members = world.tables
         self.steady, self.last_pulled, self.metrics = world.steady, world.last_pulled, world.metrics
-        self.outgoing = self.metrics.outgoing
+        self.outgoing, self.signs = self.metrics.outgoing, world.signs
         (
             self.counts_max[0], self.bytes_max[0], self.counts_max[1], self.bytes_max[1]
         ) = world.limits
@@ -82,7 +82,7 @@ cdef class RepeatedPulls:
                 if (
                     length > end - at - FRAME_LENGTH_BYTES
                     or length != FRAME_LENGTH_BYTES + <Py_ssize_t>word_at(frame + 4)
-                    or not read_ask(&ask, frame + FRAME_WORDS_BYTES, frame + 4 + length)
+                    or not read_ask(&ask, frame + FRAME_WORDS_BYTES, frame + 4 + length, self.signs)
                 ):
                     break
                 repeat = self.find(&ask)
@@ -171,7 +171,7 @@ cdef class RepeatedPulls:
     cdef int miss(self, Ask* ask, bytes key) except -1:
         """Note a header that is not known, or not any more."""
         cdef Bytes begin = ask.begin[0]
-        cdef Bytes end = ask.begin[NUMBERS] + ask.size[NUMBERS]
+        cdef Bytes end = ask.begin[ask.cuts] + ask.size[ask.cuts]
         self.missed_key = key
         self.missed_header = PyBytes_FromStringAndSize(<const char*>begin, end - begin)
         memcpy(self.missed_numbers, ask.numbers, sizeof(ask.numbers))

@@ -57,10 +57,13 @@ class Known(NamedTuple):
     allowed: Allowed
     code: int  # of the request
     key: GroupQueue
+    asker: object  # who may have it again, where that is asked
 
 
 class Repeats:
     """The `World` of compiled code (`.pyi`), and the learning; each `PullProcessor` has one."""
+
+    signs = False
 
     def __init__(self, settings: BrokerSettings, parts: "Pulling", check: Check) -> None:
         store = parts.writing.store
@@ -122,7 +125,13 @@ class Repeats:
         messages_max, bytes_max = self._limits.messages_of(header), self._limits.bytes_of(header)
         names = header.topic, header.consumer_group
         repeated.learn(
-            Known(header, allowed, code, GroupQueue(names[1], names[0], header.queue_id)),
+            Known(
+                header,
+                allowed,
+                code,
+                GroupQueue(names[1], names[0], header.queue_id),
+                self.asker(pull.connection),
+            ),
             (SEPARATOR.join(names), names, header.queue_id),
             found_pieces(group.group_sys_flag, topic.topic_sys_flag),
             wanted,
@@ -131,6 +140,10 @@ class Repeats:
             min(messages_max, 256) if wanted is None else max(self._scan_max, messages_max),
             bool(header.sys_flag & PullSysFlag.COMMIT_OFFSET),
         )
+
+    def asker(self, connection: Connection) -> object:
+        """Return whose pull it is; here nobody is asked."""
+        return None
 
     def begin(self, connection: Connection) -> int:
         """Commit what this turn appended; see `World`."""

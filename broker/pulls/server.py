@@ -81,10 +81,12 @@ class NoPulls:
 class PullProcessor:
     """Serves pulls, first when they come and again when a message or the deadline wakes them.
 
-    Made anew when a setting has changed.
+    Made anew when a setting has changed; `repeats` makes what knows pulls that come again.
     """
 
-    def __init__(self, settings: BrokerSettings, parts: "Pulling") -> None:
+    def __init__(
+        self, settings: BrokerSettings, parts: "Pulling", repeats: type[Repeats] = Repeats
+    ) -> None:
         self._settings = settings
         self._holds = parts.holds
         self._cold_reads = parts.cold_reads
@@ -102,7 +104,7 @@ class PullProcessor:
         self._hooks = parts.hooks
         queues = parts.writing.queues
         self._check = self._check_by(PullChecks(settings, parts.members, parts.tables, queues))
-        self._repeats = Repeats(settings, parts, self._check)
+        self._repeats = repeats(settings, parts, self._check)
         self.serve_run = self._repeats.serve
         self._limits = PullLimits.of(settings)
         self._slave_read = settings.slave_read_enable

@@ -6,10 +6,11 @@ take the fast path of a connection on which he has signed. Everything else is as
 
 from typing import Final
 
+import msgspec
+
+from aerobee.broker.features.access.pulls import PortPulls, UserPulls
 from aerobee.broker.front.parts import Front
 from aerobee.broker.front.traffic import Traffic
-from aerobee.broker.pulls.pull import Pull
-from aerobee.broker.pulls.repeats import ServePulls
 from aerobee.broker.sends.fast import FastSends
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.writing.parts import Writing
@@ -66,21 +67,12 @@ class UserSends(FastSends):
         return super().send_batch(fields, opaque, body, stamp, stamp_flag, acks, codec)
 
 
-class SinglePulls:
-    """Answers pulls one by one; `traffic` knows who serves them by the settings in force."""
+class Rooms(msgspec.Struct, frozen=True):
+    """What serves those of whom something has passed."""
 
-    serve_run: ServePulls | None = None
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
-    def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
-        """Answer a pull that has just arrived; None when it is held."""
-        return self._traffic.pulls.serve(pull)
-
-    def fault(self, pull: Pull, error: Exception) -> list[bytes | memoryview]:
-        """Take note of what went wrong with a pull, and say what its client is told."""
-        return self._traffic.pulls.fault(pull, error)
+    writing: Writing
+    front: Front
+    pulls: UserPulls
 
 
 class Excerpt:
@@ -90,9 +82,8 @@ class Excerpt:
     of who has shown a certificate have no `access_key`.
     """
 
-    def __init__(
-        self, name: str, access_key: str, writing: Writing, front: Front, *, each_is_asked: bool
-    ) -> None:
+    def __init__(self, name: str, access_key: str, rooms: Rooms, *, each_is_asked: bool) -> None:
+        writing, front = rooms.writing, rooms.front
         self.name = name
         self.access_key = access_key
         self.over = False  # something has changed: who holds this asks for another
@@ -101,6 +92,7 @@ class Excerpt:
         self._passes = bool(name) and not each_is_asked
         self._front = front
         self._writing = writing
+        self._user_pulls = rooms.pulls
         self._sends = UserSends(
             front.live.current, writing, writing.store_host, self._queues, access_key
         )
@@ -110,8 +102,9 @@ class Excerpt:
         """Return what a connection of this user serves with, of what others of its port have."""
         own = self._traffic.get(port)
         if own is None:
+            pulls = PortPulls(port) if port.pulls.serve_run is None else self._user_pulls
             own = self._traffic[port] = Traffic(
-                self._front, self._writing, port.dispatcher, self._sends, SinglePulls(port)
+                self._front, self._writing, port.dispatcher, self._sends, pulls
             )
             own.halves = None  # what begins or ends a transaction is asked each time
         return own

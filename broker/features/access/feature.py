@@ -5,13 +5,15 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from aerobee.broker.features.access.connection import AskingConnection
-from aerobee.broker.features.access.excerpts import Excerpt
+from aerobee.broker.features.access.excerpts import Excerpt, Rooms
 from aerobee.broker.features.access.kept_book import KeptBook
 from aerobee.broker.features.access.needs import needs_of
+from aerobee.broker.features.access.pulls import UserPulls
 from aerobee.broker.features.access.requests import BookRequests
 from aerobee.broker.features.feature import Feature
 from aerobee.broker.front.traffic import Traffic
 from aerobee.broker.room import Sample, Work
+from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.message.properties import Property, parse_properties
@@ -41,10 +43,12 @@ class Access(Feature):
         self.guard = Guard(self._kept.book, self._rules, needs_of(settings.broker_cluster_name))
         one_of_them = FAST & (self._rules.open_codes | self._rules.free_codes)
         self._each_is_asked = settings.each_is_asked or bool(one_of_them)
+        pulls = self._pulls = UserPulls(settings, context.pulls)
+        self._rooms = Rooms(context.writing, context.front, pulls)
         self._excerpts: WeakValueDictionary[tuple[str, str, str], Excerpt] = WeakValueDictionary()
         self.stranger = self._excerpt("", "")
         self._kept.book.on_change.append(self._forget)
-        context.changes.live.on_change(lambda settings: self._forget())
+        context.changes.live.on_change(self._apply)
         self.files = self._kept.files
         self.answers = BookRequests(self._kept, self).routes
         if self._rules.authenticates or self._rules.authorizes:
@@ -129,11 +133,14 @@ class Access(Feature):
         return is_trusted(request.connection, self._context.settings.admin_allowed_networks)
 
     def _excerpt(self, name: str, access_key: str) -> Excerpt:
-        writing, front = self._context.writing, self._context.front
-        return Excerpt(name, access_key, writing, front, each_is_asked=self._each_is_asked)
+        return Excerpt(name, access_key, self._rooms, each_is_asked=self._each_is_asked)
 
     def _connection(self, port: Traffic, budget: Budget) -> AskingConnection:
         return AskingConnection(self, port, budget)
+
+    def _apply(self, settings: BrokerSettings) -> None:
+        self._pulls.apply(settings)
+        self._forget()
 
     def _forget(self) -> None:
         """Ask everything anew: users, policies or settings have changed."""

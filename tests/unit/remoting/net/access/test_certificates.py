@@ -97,6 +97,10 @@ class Shown(Connection):
         """Note why."""
         self.said = reason
 
+    def why(self) -> str:
+        """Return why it was closed, "" where it was not."""
+        return self.said
+
 
 async def test_an_identity_ends_with_its_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it ends while the connection is open; a clock that jumps is seen in an hour."""
@@ -109,10 +113,10 @@ async def test_an_identity_ends_with_its_certificate(monkeypatch: pytest.MonkeyP
     connection.close()
     connection.transport = Transport(7200)  # type: ignore[assignment]
     shown = ShownIdentity(connection, users)
-    assert shown._timer is not None and not connection.said
+    assert shown._timer is not None and not connection.why()
     now_s = time.time()
     monkeypatch.setattr("aerobee.remoting.net.access.certificates.time.time", lambda: now_s + 7201)
     shown._look()
-    assert connection.said == ENDED and shown._timer is None
+    assert connection.why() == ENDED and shown._timer is None
     for listener in connection.on_closed:
         listener(connection)
