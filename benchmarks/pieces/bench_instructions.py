@@ -51,6 +51,7 @@ class Reads(NamedTuple):
     once: bool = False  # to a topic that stores a retry once, with new unique keys in each read
     next_data: Callable[[OfflineConnection], bytes] | None = None
     settings: Mapping[str, Any] = {}  # of the broker, beside the usual ones
+    signs: bool = False  # to a broker that asks who it is
     topics: int = 0  # that the messages are spread over, 0: all are to one
 
 
@@ -112,11 +113,13 @@ CASES: Final[dict[str, Callable[[], Reads]]] = {
     ),
     "pull-4x32": lambda: pulls(4, 32),
     "pull-1x1": lambda: pulls(1, 1)._replace(many=2050),
+    "signed-64x1KiB": lambda: sends(64, 1024)._replace(signs=True),
+    "signed-pull-4x32": lambda: pulls(4, 32)._replace(signs=True),
     "transact-64x1KiB": lambda: transactions(64, 1024),
     "transact-8x1KiB": lambda: transactions(8, 1024)._replace(many=1050),
 }
 """How many frames come in one read, and what they are; `light-64xN`: for N light queues;
-`unindexed`: without the index of keys."""
+`unindexed`: without the index of keys; `signed`: with access control."""
 
 
 def stored_by(connection: OfflineConnection, case: Reads) -> int:
@@ -143,10 +146,12 @@ async def run_reads(case: Reads, reads: int, *, compiled: bool) -> None:
             log_bytes=128 << 20,
             compiled=compiled,
             once=case.once,
+            signs=case.signs,
             more=case.settings,
         ) as connection:
+            case = case._replace(data=connection.signed(case.data))
             await serve_at_once(connection, case)
-            before = Renewed(sends(64, 1024).data)
+            before = Renewed(connection.signed(sends(64, 1024).data))
             for number in range(STORED // 16):
                 connection.read(before.next(0x100_0000 + number))
             if case.next_data is not None:

@@ -1,17 +1,21 @@
 """A whole broker with one connection that has no socket: what is left is the broker's own work."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aerobee.broker.app import Broker
-from aerobee.broker.front.connection import BrokerConnection
 from aerobee.broker.rules.attributes import DEDUP_SECONDS
 from aerobee.broker.settings.keys import BrokerSettings
+from aerobee.remoting.net.access.credentials import SessionCredentials
+from aerobee.remoting.net.budget import Budget
 from aerobee.remoting.net.process import spare_collector
 from benchmarks.pieces.messages import QUEUES, TOPIC, Renewed, send_frame
+
+USER: Final = SessionCredentials("bench", "a secret of the benchmark")
 
 
 class DeafTransport(asyncio.Transport):
@@ -53,9 +57,10 @@ class DeafTransport(asyncio.Transport):
 class OfflineConnection:
     """What a client's reads cost: `read` handles one, with everything up to the socket write."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, user: SessionCredentials | None = None) -> None:
+        front, self._user = broker.context.front, user
         self.transport = DeafTransport()
-        self._connection = BrokerConnection(broker.context.front.traffic)
+        self._connection = front.connect(front.traffic, Budget(front.traffic.limits))
         self._connection.connection_made(self.transport)
         self._commit = broker.context.writing.tick.commit
         self._queues = broker.context.writing.queues
@@ -64,6 +69,10 @@ class OfflineConnection:
         """Handle what one socket read would bring, and commit as the loop does after its turn."""
         self._connection.data_received(data)
         self._commit()
+
+    def signed(self, data: bytes) -> bytes:
+        """Return frames as this connection's user sends them."""
+        return data if self._user is None else self._user.sign_frames(data)
 
     def stored(self, topic: str, queues: int) -> int:
         """Return how many messages the topic has."""
@@ -82,12 +91,13 @@ async def offline_connection(
     *,
     compiled: bool = True,
     once: bool = False,
+    signs: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[OfflineConnection]:
     """Start a broker whose log is ready for `log_bytes`; the topic exists and takes messages.
 
     `compiled` says whether compiled code, where there is some, serves sends; `once` that the topic
-    stores a producer's retry once; `more` are settings.
+    stores a producer's retry once; with `signs` the broker asks who it is; `more` are settings.
     """
     values: dict[str, Any] = {
         "store_path_root_dir": folder,
@@ -101,12 +111,17 @@ async def offline_connection(
         "enable_property_filter": True,
         "broker_fast_failure_enable": False,  # the loop stands still between two reads
     }
+    if signs:
+        values |= {"authentication_enabled": True, "authorization_enabled": True}
+        values["inner_client_authentication_credentials"] = json.dumps(
+            {"accessKey": USER.access_key, "secretKey": USER.secret_key}
+        )
     broker = Broker(BrokerSettings(**(values | dict(more or {}))))
     await broker.start()
     spare_collector()  # as a broker's process does
     try:
-        connection = OfflineConnection(broker)
-        connection.read(send_frame(0, 1024))  # makes the topic
+        connection = OfflineConnection(broker, USER if signs else None)
+        connection.read(connection.signed(send_frame(0, 1024)))  # makes the topic
         await asyncio.sleep(0.2)
         if once:
             topics = broker.context.tables.topics
@@ -116,7 +131,7 @@ async def offline_connection(
         while not at_once:  # from then on they go the short way
             await asyncio.sleep(0.2)
             stored = connection.stored(TOPIC, QUEUES)
-            connection.read(frame.next(tries := tries + 1))
+            connection.read(connection.signed(frame.next(tries := tries + 1)))
             at_once = connection.stored(TOPIC, QUEUES) > stored
         yield connection
     finally:
