@@ -120,6 +120,11 @@ class AdminCalls(Cluster):
             if MASTER_ID in data.broker_addrs
         }
 
+    def at_least(self, timeout_ms: int) -> int:
+        """Return how long a call may take that needs more than most: so long, or `api_timeout_ms`
+        where that is more."""
+        return max(timeout_ms, self.connections.timeout_ms)
+
     async def ask_broker(
         self,
         address: str,

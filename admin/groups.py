@@ -182,7 +182,11 @@ class GroupAdmin:
         async def ask(address: str) -> ConsumeStats:
             code = RequestCode.GET_CONSUME_STATS
             return await self._admin.ask_broker(
-                address, code, ConsumeStats, header, timeout_ms=STATS_TIMEOUT_MS
+                address,
+                code,
+                ConsumeStats,
+                header,
+                timeout_ms=self._admin.at_least(STATS_TIMEOUT_MS),
             )
 
         return await self._admin.each(list(masters), ask)
@@ -222,7 +226,11 @@ class GroupAdmin:
         )
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         return await self._admin.ask_broker(
-            address, code, ConsumerRunningInfo, header, timeout_ms=STATS_TIMEOUT_MS
+            address,
+            code,
+            ConsumerRunningInfo,
+            header,
+            timeout_ms=self._admin.at_least(STATS_TIMEOUT_MS),
         )
 
     async def producers(

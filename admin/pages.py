@@ -36,7 +36,10 @@ async def all_topics(admin: AdminCalls, address: str) -> dict[str, TopicConfig]:
     async def page(begin: int, version: str | None) -> Page[TopicConfig]:
         header = AllTopicConfigRequest(topic_seq=begin, max_topic_num=PAGE, data_version=version)
         reply = await admin.connections.request(
-            address, RequestCode.GET_ALL_TOPIC_CONFIG, header, timeout_ms=PAGE_TIMEOUT_MS
+            address,
+            RequestCode.GET_ALL_TOPIC_CONFIG,
+            header,
+            timeout_ms=admin.at_least(PAGE_TIMEOUT_MS),
         )
         body = decode_body(TopicConfigSerializeWrapper, reply.body)
         total = len(body.topic_config_table)
@@ -56,7 +59,7 @@ async def all_groups(admin: AdminCalls, address: str) -> dict[str, SubscriptionG
             address,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
             header,
-            timeout_ms=PAGE_TIMEOUT_MS,
+            timeout_ms=admin.at_least(PAGE_TIMEOUT_MS),
         )
         body = decode_body(SubscriptionGroupWrapper, reply.body)
         total = len(body.subscription_group_table)

@@ -4,12 +4,14 @@ import asyncio
 import functools
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
 from aerobee.admin.client import AdminClient
-from aerobee.cli.credentials import credentials_options
+from aerobee.cli.credentials import credentials_options, read_credentials
 from aerobee.cli.operate.output import FORMATS, Format
 from aerobee.cli.program import Failure, WrongSettings
 from aerobee.cli.tls_options import tls_options
@@ -37,9 +39,26 @@ class ClusterDoor(NamedTuple):
     settings: ClientSettings
     output: Format | None
 
-    def admin(self, namesrv: str | None = None) -> AdminClient:
-        """Make a client of the cluster, or of another one that is asked in the same way."""
-        return AdminClient(namesrv or self.namesrv, settings=self.settings)
+    def admin(self) -> AdminClient:
+        """Make a client of the cluster."""
+        return AdminClient(self.namesrv, settings=self.settings)
+
+    def other(self, namesrv: str | None, credentials: Path | None = None) -> "ClusterDoor":
+        """Return the door of another cluster, asked in the same way, or by who a file says.
+
+        Without a name it is this one. Raises InvalidUse for a file that has no credentials.
+        """
+        if namesrv is None:
+            if credentials is not None:
+                raise InvalidUse("--to-credentials goes with --to-namesrv")
+            return self
+        settings = self.settings
+        if credentials is not None:
+            found = read_credentials(credentials)
+            if found is None:
+                raise InvalidUse(f"{credentials} does not have both accessKey and secretKey")
+            settings = replace(settings, credentials=found)
+        return ClusterDoor(namesrv, settings, self.output)
 
 
 def asks_cluster(
@@ -55,7 +74,7 @@ def asks_cluster(
         type=click.FloatRange(0.1, 3600),
         default=5.0,
         show_default=True,
-        help="Seconds that one question to a server may take.",
+        help="Seconds that one question to a server may take; whole tables get 10, lag 15.",
     )
     @click.option(
         "-o",

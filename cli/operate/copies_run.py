@@ -14,9 +14,7 @@ from aerobee.client.errors import InvalidUse
 BAR_AFTER_S: Final = 2.0
 
 
-async def run_copy(
-    door: ClusterDoor, job: TopicCopy, to_namesrv: str | None, limit: int | None
-) -> None:
+async def run_copy(target: ClusterDoor, job: TopicCopy, limit: int | None) -> None:
     """Copy, with a bar, and say what was done, however it ends."""
 
     async def work(producer: Producer) -> CopyCounts:
@@ -25,7 +23,7 @@ async def run_copy(
 
     whole = False
     try:
-        await with_producer(to_namesrv or door.namesrv, door.settings, work)
+        await with_producer(target.namesrv, target.settings, work)
         whole = True
     finally:
         counts = job.counts
@@ -40,6 +38,7 @@ async def run_copy(
 
 
 def copy_name(source: str, target: str, name: str | None, to_namesrv: str | None) -> str:
+    """Return the name under which a copy keeps its place; raises InvalidUse for one that cannot."""
     if to_namesrv is None and source == target:
         raise InvalidUse(f"source and target are {source!r}")
     if name is None and to_namesrv is not None:

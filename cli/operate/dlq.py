@@ -110,4 +110,4 @@ async def resend(
         confirm(f"Send what is new of {count:,} dead letters to {where}?", yes)
         rule = resend_rule(group, to_topic=to_topic, resends_max=resends_max)
         job = TopicCopy(admin.copy_end, admin.copy_end, source, name, rule)
-        await run_copy(door, job, None, limit)
+        await run_copy(door, job, limit)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, Any, Final
 
 import click
@@ -271,8 +272,12 @@ async def produce(
 def _copy_options(command: Any) -> Any:
     for option in (
         click.option("--limit", type=click.IntRange(1), help="At most so many."),
-        click.option("--to-namesrv", help="Nameservers of the other cluster; --name is needed."),
-        click.option("--name", help="Name under which the copy keeps its place."),
+        click.option(
+            "--to-credentials",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="File that says who asks the other cluster, as --credentials. [default: the same]",
+        ),
+        click.option("--to-namesrv", help="Nameservers of the other cluster."),
     ):
         command = option(command)
     return command
@@ -287,6 +292,9 @@ def _copy_options(command: Any) -> Any:
 @click.argument("source")
 @click.argument("target")
 @_copy_options
+@click.option(
+    "--name", help="Name under which it keeps its place; to another cluster it is needed."
+)
 @click.option("--again", is_flag=True, help="From the beginning: forget what was copied before.")
 @asks_cluster
 async def copy(
@@ -295,6 +303,7 @@ async def copy(
     target: str,
     name: str | None,
     to_namesrv: str | None,
+    to_credentials: Path | None,
     limit: int | None,
     again: bool,
 ) -> None:
@@ -305,20 +314,20 @@ async def copy(
     kept as that of a consumer group, --name.
     """
     name = copy_name(source, target, name, to_namesrv)
-    async with door.admin() as admin, door.admin(to_namesrv) as other:
+    there = door.other(to_namesrv, to_credentials)
+    async with door.admin() as admin, there.admin() as other:
         if again:
             await admin.group.delete(name)
             await other.group.delete(name + MARK_SUFFIX)
         job = TopicCopy(admin.copy_end, other.copy_end, source, name, as_it_is(target))
-        await run_copy(door, job, to_namesrv, limit)
+        await run_copy(there, job, limit)
 
 
 @message.command(epilog=examples("aerobee message move orders orders-slow --group billing"))
 @click.argument("source")
 @click.argument("target")
 @click.option("--group", required=True, help="The group whose messages these are.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many.")
-@click.option("--to-namesrv", help="Nameservers of the other cluster.")
+@_copy_options
 @asks_cluster
 async def move(
     door: ClusterDoor,
@@ -327,6 +336,7 @@ async def move(
     group: str,
     limit: int | None,
     to_namesrv: str | None,
+    to_credentials: Path | None,
 ) -> None:
     """Send what GROUP has not consumed of SOURCE to TARGET, and let it pass over that.
 
@@ -334,10 +344,11 @@ async def move(
     """
     if source == target and to_namesrv is None:
         raise InvalidUse(f"source and target are {source!r}")
-    async with door.admin() as admin, door.admin(to_namesrv) as other:
+    there = door.other(to_namesrv, to_credentials)
+    async with door.admin() as admin, there.admin() as other:
         await admin.group.describe(group, owners=False)  # it has to be there
         job = TopicCopy(admin.copy_end, other.copy_end, source, group, as_it_is(target))
-        await run_copy(door, job, to_namesrv, limit)
+        await run_copy(there, job, limit)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class Connections:
             write_bytes_max=UNSENT_BYTES_MAX,
             unsent_bytes_max=UNSENT_BYTES_MAX,
         )
-        self._timeout_ms = settings.api_timeout_ms
+        self.timeout_ms = settings.api_timeout_ms  # of a call that says nothing else
         self._pool = ConnectionPool(handler, tls=settings.tls, limits=limits, kind=_kind(settings))
         self.on_connected: list[Callable[[str, Connection], None]] = self._pool.on_made
         self.on_not_connected: list[Callable[[str, BaseException], None]] = self._pool.on_not_made
@@ -75,7 +75,7 @@ class Connections:
         timeout_ms: int | None = None,
     ) -> Command:
         """Send a request and return the reply, whatever its code; raises Unavailable."""
-        timeout_s = (self._timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        timeout_s = (self.timeout_ms if timeout_ms is None else timeout_ms) / 1000
         connection = self._pool.get(address) or await self.connect(address)
         return await connection.begin(code, ext, body, timeout_s)
 

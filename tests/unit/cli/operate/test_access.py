@@ -145,3 +145,25 @@ def test_who_asks_is_told_by_files_too(
     nobody("user", "list", "--secret-key-file", str(secret), code=2)
     tools.write_text("accessKey: root\n")
     nobody("user", "list", "--credentials", str(tools), code=2)
+
+
+def test_a_copy_to_a_cluster_that_asks_says_who_asks_there(
+    rocketmq: ClusterThread, asking: ClusterThread, commands: Commands, tmp_path: Path
+) -> None:
+    """By a file of its own; without it the other cluster refuses, and nothing was sent."""
+    plain = Commands(rocketmq.namesrv_addr)
+    plain("topic", "create", "acl-source", "-q", "1")
+    plain("message", "produce", "acl-source", given=b'{"body": "one"}\n{"body": "two"}')
+    commands("topic", "create", "acl-target", "-q", "1")
+    words = ("message", "copy", "acl-source", "acl-target", "--name", "acl-copying",
+             "--to-namesrv", asking.namesrv_addr)  # fmt: skip
+    plain(*words, code=6)
+    there = tmp_path / "there.yml"
+    there.write_text(f"accessKey: {ROOT}\nsecretKey: {SECRET}\n")
+    there.chmod(0o600)
+    said = plain(*words, "--to-credentials", str(there))
+    assert said.stdout == "2 sent\n"
+    assert len(commands.lines("message", "browse", "acl-target")) == 2
+    there.write_text("accessKey: x\n")
+    plain(*words, "--to-credentials", str(there), code=2)
+    plain("message", "copy", "a", "b", "--to-credentials", str(there), code=2)
