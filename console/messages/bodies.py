@@ -1,7 +1,6 @@
 """A message's body as a person reads it: text, JSON or bytes, and never more than fits."""
 
 import codecs
-import unicodedata
 from typing import Final
 
 import msgspec
@@ -65,10 +64,7 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each
-        if each in _KEPT or unicodedata.category(each) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        else ascii(each)[1:-1]
-        for each in text
+        each if each in _KEPT or each.isprintable() else ascii(each)[1:-1] for each in text
     )
 
 
