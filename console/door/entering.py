@@ -9,6 +9,7 @@ from aiohttp import web
 
 from aerobee.console.door.guard import (
     HTMX,
+    caller,
     cookie_name,
     is_foreign,
     is_forwarded,
@@ -42,6 +43,7 @@ class Door:
         render: Callable[[str, Mapping[str, Any]], str],
     ) -> None:
         self._has_tls = settings.has_tls
+        self._behind_proxy = settings.console_behind_tls
         self._sights = sights
         self._render = render
         self._logins = Logins(settings, sights)
@@ -101,7 +103,8 @@ class Door:
         if is_foreign(request):
             raise web.HTTPForbidden(text="Log in by the form of this console.")
         fields = await request.post()
-        wait_s = self._of_address.take(request.remote or "") or self._of_all.take(_EVERYBODY)
+        address = caller(request, behind_proxy=self._behind_proxy)
+        wait_s = self._of_address.take(address) or self._of_all.take(_EVERYBODY)
         if wait_s:
             raise web.HTTPTooManyRequests(
                 text=f"Too many logins: try again in {int(wait_s) + 1} s.",
@@ -112,14 +115,14 @@ class Door:
         try:
             viewer = await self._logins.viewer(name, secret)
         except LoginRefused as error:
-            log.warning("console_login_refused remote=%s", request.remote)
+            log.warning("console_login_refused remote=%s", address)
             return self._form(request, target, str(error), 403)
         except AerobeeError as error:
             return self._form(request, target, str(error), 502)
         self._sessions.end(request.cookies.get(cookie_name(request, has_tls=self._has_tls), ""))
         session = self._sessions.begin(viewer)
         await self._sights.keep({each.credentials for each in self._sessions.viewers()})
-        log.info("console_login user=%r role=%s remote=%s", name, viewer.role.word, request.remote)
+        log.info("console_login user=%r role=%s remote=%s", name, viewer.role.word, address)
         response = web.Response(status=303, headers={"Location": local_path(target)})
         self.remember(request, response, session)
         return response

@@ -48,6 +48,12 @@ def is_forwarded(request: web.Request) -> bool:
     return any(name in request.headers for name in _FORWARDED)
 
 
+def caller(request: web.Request, *, behind_proxy: bool) -> str:
+    """Return the address that somebody comes from; behind a proxy that which it has added last."""
+    forwarded = request.headers.get("X-Forwarded-For", "") if behind_proxy else ""
+    return forwarded.rpartition(",")[2].strip()[:100] or request.remote or ""
+
+
 def is_foreign(request: web.Request) -> bool:
     """Whether a browser says that a page of elsewhere sends this."""
     site = request.headers.get("Sec-Fetch-Site")

@@ -77,6 +77,15 @@ class Logins:
         known = self._password.encode()
         return bool(known) and hmac.compare_digest(secret.encode(), known)
 
+    async def _masters(self, admin: AdminCalls) -> list[BrokerEntry]:
+        """List the brokers that may be asked; of a nameserver that asks in the user's name."""
+        try:
+            return await admin.masters_of()
+        except BrokerRefused as error:
+            if error.code != ResponseCode.NO_PERMISSION:
+                raise
+            raise _refused(error, "Cluster:* of the nameserver") from None
+
     async def _prove(self, admin: AdminCalls) -> str:
         """Return the address of a broker that holds the secret for right.
 
@@ -85,8 +94,7 @@ class Logins:
         nobody = self._sights.of(None).admin
         trouble: AerobeeError | None = None
         asked_nobody = 0
-        masters: list[BrokerEntry] = await nobody.masters_of()
-        for master in masters[:BROKERS_ASKED_MAX]:
+        for master in (await self._masters(admin))[:BROKERS_ASKED_MAX]:
             if nobody.silence(master.address) is not None:
                 continue
             try:
@@ -105,12 +113,7 @@ class Logins:
             try:
                 reply = await admin.connections.request(master.address, PROOF_CODE)
             except BrokerRefused as error:
-                if "has no permission to access" in (error.remark or ""):
-                    raise LoginRefused(
-                        f"{master.name} says: {error.remark} The console takes the right Get on"
-                        f" Cluster:{master.cluster}"
-                    ) from None
-                raise LoginRefused(_WRONG) from None
+                raise _refused(error, f"Cluster:{master.cluster}") from None
             except Unavailable as error:
                 trouble = error
                 continue
@@ -124,6 +127,15 @@ class Logins:
                 " consolePassword, where that is set"
             )
         raise Unavailable(f"no broker could be asked whether the password is right: {trouble}")
+
+
+def _refused(error: BrokerRefused, resource: str) -> LoginRefused:
+    """Return what to tell whom a server refused: who was recognized hears what he lacks."""
+    if "has no permission to access" in (error.remark or ""):
+        return LoginRefused(
+            f"{error.address} says: {error.remark} The console takes the right Get on {resource}"
+        )
+    return LoginRefused(_WRONG)
 
 
 def _is_loopback(peer: str | None) -> bool:

@@ -15,6 +15,8 @@ IDLE_S: Final = 30 * 60.0
 LIFE_S: Final = 12 * 3600.0
 SESSIONS_MAX: Final = 1000
 """More than these, and the one that was idle longest ends."""
+LOCAL_MAX: Final = 100
+"""Of these are from this machine, where whatever keeps no cookie gets one with each request."""
 TOKEN_BYTES: Final = 32
 
 
@@ -64,6 +66,10 @@ class Sessions:
     def begin(self, viewer: Viewer) -> Session:
         """Let somebody in, with a token that nobody had before."""
         now_s = self._clock_s()
+        if viewer.is_local:
+            local = [token for token, each in self._open.items() if each.viewer.is_local]
+            for token in local[: max(0, len(local) + 1 - LOCAL_MAX)]:
+                del self._open[token]
         if len(self._open) >= SESSIONS_MAX:
             del self._open[next(iter(self._open))]
         token, csrf = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)

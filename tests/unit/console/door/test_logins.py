@@ -165,6 +165,19 @@ async def test_guesses_are_slowed_before_a_broker_is_asked() -> None:
         assert late.status == 429 and int(late.headers["Retry-After"]) >= 1
 
 
+async def test_behind_a_proxy_addresses_are_those_that_it_adds() -> None:
+    """One who guesses there does not lock the others out, whatever address he claims himself."""
+    settings = {"console_password": "correct horse", "console_behind_tls": True}
+    async with EmbeddedCluster() as cluster, live_console(cluster.namesrv_addr, **settings) as one:
+        fields = {"name": "admin", "password": "wrong"}
+        for number in range(11):
+            told = {"X-Forwarded-For": f"10.0.0.{number}, 192.0.2.1"}
+            guessed = await one.post("/login", fields, **told)
+        assert guessed.status == 429
+        other = await one.post("/login", fields, **{"X-Forwarded-For": "192.0.2.2"})
+        assert other.status == 403
+
+
 @pytest.mark.parametrize("target", ["//evil.example", "https://127.0.0.1/", "/\\evil.example", "x"])
 async def test_a_login_leads_to_no_other_place(target: str) -> None:
     """Whoever made the link does not decide where one lands."""

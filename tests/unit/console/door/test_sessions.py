@@ -1,7 +1,7 @@
 """Sessions and rations: bounded in time and number."""
 
 from aerobee.console.door.rationing import CALLERS_MAX, Rations
-from aerobee.console.door.sessions import IDLE_S, LIFE_S, SESSIONS_MAX, Sessions, Viewer
+from aerobee.console.door.sessions import IDLE_S, LIFE_S, LOCAL_MAX, SESSIONS_MAX, Sessions, Viewer
 from aerobee.console.roles import ConsoleRole
 
 ANN = Viewer("ann", ConsoleRole.READER)
@@ -32,6 +32,15 @@ def test_the_session_that_was_idle_longest_makes_room() -> None:
     sessions.begin(ANN)
     assert len(sessions) == SESSIONS_MAX
     assert sessions.find(tokens[0], is_click=False) and not sessions.find(tokens[1], is_click=False)
+
+
+def test_who_keeps_no_cookie_takes_no_session_of_others() -> None:
+    """Whatever looks from this machine every second gets one with each look."""
+    sessions = Sessions(lambda: 0.0)
+    token = sessions.begin(ANN).token
+    for _ in range(SESSIONS_MAX + 1):
+        sessions.begin(Viewer("this machine", ConsoleRole.ADMIN, is_local=True))
+    assert sessions.find(token, is_click=False) and len(sessions) <= LOCAL_MAX + 1
 
 
 def test_rations_come_back_with_time_and_callers_are_bounded() -> None:
