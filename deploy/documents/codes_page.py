@@ -1,9 +1,11 @@
 """Every request code: who serves it, with which fields, and why others are not served."""
 
+import ast
 import asyncio
 import inspect
 import re
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ from aerobee.remoting.codes import RequestCode
 from aerobee.remoting.headers.pull import PullMessageReply, PullMessageRequest
 from aerobee.remoting.headers.send import SendMessageReply
 from aerobee.remoting.headers.typed import Header
+from aerobee.remoting.net.routes import NoHeader
 from aerobee.testing.cluster import EmbeddedCluster
 from deploy.documents.tables import code, sentence, table
 
@@ -39,6 +42,8 @@ SENDS: Final = frozenset(
 PULLS: Final = (
     "Hand out messages of one queue from an offset on; wait for some where there are none."
 )
+_CODES: Final = re.compile(r"^[A-Z0-9_, ]+: ")
+"""How a header says which codes have it."""
 _NAMES: Final = {value: name for name, value in vars(RequestCode).items() if name.isupper()}
 
 Served = tuple[type[Header], Callable[..., Any]]
@@ -93,7 +98,10 @@ def _row(number: int, header: type[Header], serve: Callable[..., Any]) -> tuple[
     answers = [each for each in _answers(serve) if each is not header]
     if number in SENDS:
         answers = [SendMessageReply]
-    return _line(number, header, answers, sentence(inspect.getdoc(serve)))
+    said = sentence(inspect.getdoc(serve))
+    if not said and header is not NoHeader:
+        said = _CODES.sub("", sentence(header.__doc__))
+    return _line(number, header, answers, said)
 
 
 def _line(
@@ -118,21 +126,24 @@ def _answers(serve: Callable[..., Any]) -> list[type[Header]]:
         if isinstance(value, type) and issubclass(value, Header) and not name.endswith("Request"):
             found[value] = None
     found.pop(Header, None)
-    return [each for each in found if each.__name__ != "NoHeader"]
+    found.pop(NoHeader, None)
+    return list(found)
 
 
-def _used(serve: Callable[..., Any], depth: int, seen: set[Any]) -> Iterator[tuple[str, Any]]:
+def _used(serve: Any, depth: int, seen: set[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what a function names, and what those do that it calls."""
     function = inspect.unwrap(getattr(serve, "__func__", serve))
-    if depth == 0 or function in seen or not hasattr(function, "__globals__"):
+    if depth == 0 or not inspect.isfunction(function) or function in seen:
         return
     seen.add(function)
-    body = inspect.getsource(function)
-    body = body[body.index(":\n") :]
-    for name in dict.fromkeys(re.findall(r"\b[A-Za-z_]\w+", body)):
-        value = function.__globals__.get(name)
-        yield name, value
-        if inspect.isfunction(value) and value.__module__.startswith(FOLLOWED):
-            yield from _used(value, depth - 1, seen)
-        method = getattr(getattr(serve, "__self__", None), name, None)
-        if inspect.ismethod(method):
-            yield from _used(method, depth - 1, seen)
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    owner = getattr(serve, "__self__", None)
+    for node in (inner for statement in definition.body for inner in ast.walk(statement)):
+        if isinstance(node, ast.Name):
+            value = function.__globals__.get(node.id)
+            yield node.id, value
+            if inspect.isfunction(value) and value.__module__.startswith(FOLLOWED):
+                yield from _used(value, depth - 1, seen)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+            yield from _used(getattr(owner, node.attr, None), depth - 1, seen)

@@ -73,6 +73,10 @@ def test_every_code_is_in_it(site: Site) -> None:
     assert missing(row, {"consumerGroup", "queueId", "setZeroIfNotFound?", "offset"}) == set()
     row = next(row for row in first.split("<tr>") if "<code>SEND_MESSAGE_V2</code>" in row)
     assert missing(row, {"a", "n?", "msgId", "queueOffset", "310"}) == set()
+    row = next(row for row in first.split("<tr>") if ">GET_EARLIEST_MSG_STORETIME<" in row)
+    assert missing(row, {"timestamp"}) == set() and missing(row, {"offset"}) == {"offset"}
+    row = next(row for row in first.split("<tr>") if "<code>AUTH_CREATE_ACL</code>" in row)
+    assert "<td>whose policies" in row, "what it does is said by its header"
     answers = page(site, "reference/answer_codes.html")
     assert missing(answers, set(RESPONSE_NAMES.values())) == set()
     assert "topic[…] not exist" in answers
