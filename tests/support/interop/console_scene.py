@@ -22,9 +22,7 @@ from aerobee.client import (
 from aerobee.client.received import ReceivedMessage
 from aerobee.testing import EmbeddedCluster
 
-QUICK: Final = ClientSettings(
-    enable_trace=True, trace_batch_messages=1, rebalance_gap_ms=20, offsets_interval_ms=200
-)
+QUICK: Final = ClientSettings(enable_trace=True, rebalance_gap_ms=20, offsets_interval_ms=200)
 SETTINGS: Final = {"message_delay_level": " ".join(["1s"] * 18), "trace_topic_enable": True}
 ORDERS: Final = 240
 FAILING: Final = 3
