@@ -46,9 +46,8 @@ async def test_a_nameserver_has_one_too(tmp_path: Path) -> None:
             await asker.ask(Code.UPDATE_NAMESRV_CONFIG, signed(ROOT, {}, off), off)
     finally:
         await server.stop()
-    assert [
-        (each["action"], each["resource"], each["authenticated"]) for each in audit_lines(file)
-    ] == [
+    found = audit_lines(file)
+    assert [(each["action"], each["resource"], each["authenticated"]) for each in found] == [
         ("PUT_KV_CONFIG", "Kv:n/k", True),
         ("UNREGISTER_BROKER", "Broker:broker-a", False),
         ("UPDATE_NAMESRV_CONFIG", "Cluster", True),
