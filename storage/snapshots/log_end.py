@@ -39,12 +39,20 @@ def find_end(files: Files, root: Path, spans: list[FileSpan]) -> int | None:
     """
     if not spans:
         return 0
-    proven = max(_known(files, root), spans[0].begin)
+    proven = max(_known(files, root), _begun(files, spans))
     written = BootNote(files, root).read()
     at = _walk(files, spans, proven)
     if written is not None and at is not None and at < written <= spans[-1].begin + spans[-1].size:
         return None  # damage between them: what is behind it nothing here can find
     return at
+
+
+def _begun(files: Files, spans: list[FileSpan]) -> int:
+    """Return where the newest file begins that has something: each begins with a record."""
+    for number in range(len(spans) - 1, 0, -1):
+        if _any_begun(files, spans[number : number + 1]):
+            return spans[number].begin
+    return spans[0].begin
 
 
 def _known(files: Files, root: Path) -> int:

@@ -15,6 +15,7 @@ from aerobee.storage.layout import (
     BOOT_NOTE,
     COMMIT_LOG,
     COMPACTED,
+    COMPACTING,
     COMPACTION,
     CONFIG,
     COPIED,
@@ -22,6 +23,7 @@ from aerobee.storage.layout import (
     INDEX_SUMS,
     LOCK,
     RESTORING,
+    SWAP,
     TIMER_CHECK,
     TIMER_WHEEL,
     TIMERS,
@@ -78,9 +80,17 @@ def queues(root: Path) -> list[str]:
     return found
 
 
-def compaction(root: Path) -> list[str]:
-    """Name the copies of compaction topics, which rounds replace."""
-    return [path for path in walk(root, COMPACTION) if path not in _EARLY_FILES]
+def compaction(root: Path, *, served: bool) -> list[str] | None:
+    """Name the copies of compaction topics, which rounds replace; None while one does.
+
+    What a round of a broker that runs has written so far is not yet anything, and left out.
+    """
+    names = [path for path in walk(root, COMPACTION) if path not in _EARLY_FILES]
+    if not served:
+        return names
+    if any(path.endswith(f"/{SWAP}") for path in names):
+        return None
+    return [path for path in names if f"/{COMPACTING}/" not in path]
 
 
 def unsafe(root: Path) -> str | None:

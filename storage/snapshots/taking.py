@@ -14,6 +14,7 @@ from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.errors import FolderTaken, SnapshotDamaged, StoreError, StoreLocked
 from aerobee.storage.layout import (
     COMMIT_LOG,
+    COMPACTION,
     LOCK,
     TIMERS,
     FileSpan,
@@ -35,8 +36,9 @@ from aerobee.storage.snapshots.manifest import (
     write_manifest,
 )
 
-TRIES_MAX: Final = 20
-"""So often files are copied again that were replaced meanwhile."""
+STILL_S: Final = 60.0
+"""So long files are copied again that are replaced meanwhile."""
+PAUSE_S: Final = 0.05
 ROOM_SPARE_BYTES: Final = 64 << 20
 
 Show = Callable[[int, int], None]
@@ -147,7 +149,7 @@ class SnapshotTaker:
         self._copy_all(stages.early(self._root))
         self._copy_timers()
         self._copy_all(stages.queues(self._root))
-        self._copy_compaction()
+        self._copy_compaction(served)
         end = self._copy_log(served)
         self._copy_late()
         return end
@@ -215,28 +217,37 @@ class SnapshotTaker:
             lambda: list(stages.LATE_FILES),
         )
 
-    def _copy_compaction(self) -> None:
+    def _copy_compaction(self, served: bool) -> None:
         """Copy copies of compaction topics, when no round replaces them."""
 
-        def names() -> list[str]:
-            return stages.compaction(self._root)
+        def look() -> list[object] | None:
+            found = stages.compaction(self._root, served=served)
+            return None if found is None else [(n, identity(self._root / n)[0]) for n in found]
 
-        self._until_still(
-            lambda: [(name, identity(self._root / name)[:1]) for name in names()], names
-        )
+        self._until_still(look, lambda: stages.compaction(self._root, served=served) or [])
 
     def _until_still(
-        self, look: Callable[[], list[object]], names: Callable[[], list[str]]
+        self, look: Callable[[], list[object] | None], names: Callable[[], list[str]]
     ) -> None:
-        """Copy files, again as often as something replaces them meanwhile."""
-        for _ in range(TRIES_MAX):
+        """Copy files, again as often as something replaces them meanwhile.
+
+        `look` tells which they are, and None while they are being replaced.
+        """
+        ends = time.monotonic() + STILL_S
+        while True:
             before, wanted = look(), names()
-            self._copy_all(wanted)
-            if look() == before:
-                return
+            if before is not None:
+                self._copy_all(wanted)
+                if look() == before:
+                    return
             for name in wanted:
                 self._forget(name)
-        raise StoreError(f"{self._root}: {wanted[0]} and its like change faster than they are read")
+            if time.monotonic() > ends:
+                raise StoreError(
+                    f"{self._root}: files of {COMPACTION} or of timers change faster than they are"
+                    f" read, for {STILL_S:g} s: take it when there is less to do"
+                )
+            time.sleep(PAUSE_S)
 
     def _copy_log(self, served: bool) -> int | None:
         """Copy the log, of one that is served up to its end, and say where that is."""

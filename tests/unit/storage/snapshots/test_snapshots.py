@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -296,3 +297,32 @@ def test_a_disk_that_does_not_give_what_it_got_is_told(store: Path, tmp_path: Pa
         take(store, tmp_path / "snapshot", Forgetting())
     take(store, tmp_path / "snapshot")
     check_snapshot(Files(), tmp_path / "snapshot")
+
+
+def test_copies_of_compaction_topics_wait_for_a_round(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a served store: what a round has written is left out, and while files move it waits."""
+    folder = store / "compaction" / "compactionLog" / "t" / "0"
+    (folder / "compacting").mkdir(parents=True)
+    (folder / ("0" * 20)).write_bytes(b"copied")
+    (folder / "compacting" / ("0" * 20)).write_bytes(b"half")
+    swap = folder / "compacting" / "aerobee.swap"
+    lock = StoreLock(Files(), store)
+    lock.take()
+    try:
+        take(store, tmp_path / "first")
+        assert not [path for path in content(tmp_path / "first") if "compacting" in path]
+        swap.write_bytes(b"note")
+        monkeypatch.setattr(taking, "PAUSE_S", 0.0)
+        monkeypatch.setattr(taking, "STILL_S", 0.05)
+        with pytest.raises(StoreError, match="change faster than they are read"):
+            take(store, tmp_path / "second")
+        monkeypatch.setattr(time, "sleep", lambda seconds: swap.unlink(missing_ok=True))
+        monkeypatch.setattr(taking, "STILL_S", 60.0)
+        take(store, tmp_path / "second")
+    finally:
+        lock.release()
+    swap.write_bytes(b"note")
+    take(store, tmp_path / "third")
+    assert content(tmp_path / "third" / STORE) == content(store)
