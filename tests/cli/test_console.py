@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from aerobee.cli import main
 
-SERVES = re.compile(r"console serves on (http://127\.0\.0\.1:\d+/)\n")
+SERVES = re.compile(r"console serves on (\S+)\n")
 AEROBEE = str(Path(sys.executable).with_name("aerobee"))
 TIMEOUT_S = 60
 
