@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from aerobee.remoting.config.settings import ServerSettings
 from aerobee.remoting.errors import AerobeeError, system_error
-from aerobee.remoting.net.service_manager import ServiceManager
-from aerobee.remoting.net.stop_while_starting import StopWhileStarting
+from aerobee.remoting.net.supervision.service_manager import ServiceManager
+from aerobee.remoting.net.supervision.stop_while_starting import StopWhileStarting
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ServerSettings)

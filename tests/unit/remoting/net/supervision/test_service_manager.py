@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from aerobee.remoting.net.service_manager import BEATS_PER_TIMEOUT, ServiceManager
+from aerobee.remoting.net.supervision.service_manager import BEATS_PER_TIMEOUT, ServiceManager
 
 TIMEOUT_S = 30.0
 CHILD = """

@@ -1,0 +1,1 @@
+"""What is between the process of a server and whoever started it."""
