@@ -49,7 +49,7 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
     try:
         command.make_context(words[0], words[1:], parent)
     except click.BadParameter as error:
-        is_file = error.param is not None and isinstance(error.param.type, click.Path)
+        is_file = error.param is not None and isinstance(error.param.type, click.Path | click.File)
         assert is_file, f"{line}: {error.message}"  # the page's files are not there
     except click.UsageError as error:
         pytest.fail(f"{line}: {error.message}")
