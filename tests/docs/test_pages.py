@@ -48,6 +48,8 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
         command = found
     try:
         command.make_context(words[0], words[1:], parent)
+    except click.MissingParameter as error:
+        assert not words[1:], f"{line}: {error}"  # a sentence may name a command by its words alone
     except click.BadParameter as error:
         is_file = error.param is not None and isinstance(error.param.type, click.Path | click.File)
         assert is_file, f"{line}: {error.message}"  # the page's files are not there
