@@ -54,13 +54,16 @@ def is_server(words: Sequence[str], kind: str) -> bool:
     """Whether a command line is one that a server of this kind runs by."""
     ways = (
         ["-m", "aerobee.cli.rocketmq", NAMES[kind]],
+        [NAMES[kind]],
         ["-m", f"aerobee.{kind}"],
         ["aerobee", kind, "start"],
         [kind, "start"],
     )
-    named = [Path(word).name for word in words[:6]]  # the interpreter's own options before
+    named = [Path(word).name for word in words[:6]]
+    if not named or not named[0].startswith("python"):
+        return False
     return any(
         way in (list(words[at : at + len(way)]), named[at : at + len(way)])
         for way in ways
-        for at in range(3)
+        for at in (1, 2)  # the interpreter may have an option
     )

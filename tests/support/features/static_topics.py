@@ -52,9 +52,15 @@ def detail(
 class StaticCluster:
     """Brokers "a" and "b" of one nameserver."""
 
-    def __init__(self, brokers: dict[str, LiveBroker], namesrv: NameServer) -> None:
+    def __init__(self, brokers: dict[str, LiveBroker], namesrv: NameServer | None) -> None:
         self.brokers = brokers
-        self.namesrv = namesrv
+        self._namesrv = namesrv
+
+    @property
+    def namesrv(self) -> str:
+        """Return where the nameserver is."""
+        assert self._namesrv is not None
+        return f"127.0.0.1:{self._namesrv.port}"
 
     async def map(
         self,

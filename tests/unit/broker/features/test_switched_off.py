@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from support.features.static_topics import Piece, StaticCluster
 from support.servers.live_broker import LiveBroker, live_broker
 from support.waiting import until
 
@@ -174,6 +175,18 @@ async def user_is_there(live: LiveBroker) -> None:
     assert json.loads(bytes(reply.body))["userType"] == "Normal"
 
 
+async def map_topic(live: LiveBroker) -> None:
+    cluster = StaticCluster({"broker-a": live}, None)
+    assert (await cluster.map("broker-a", 1, {0: [Piece("broker-a", 1)]})).code == 0
+    assert (await cluster.send("broker-a", 0, b"mapped")).code == 0
+
+
+async def is_mapped(live: LiveBroker) -> None:
+    assert await bodies(live, "static") == [b"mapped"]
+    queue = live.broker.store.find_queue("static", 1)
+    assert queue is not None and queue.max_offset == 1
+
+
 async def nothing(live: LiveBroker) -> None:
     """Leave no trace in the store."""
 
@@ -210,6 +223,7 @@ CASES: Final = {
     "access": Case(make_user, {"authentication_metadata_provider": ""},
                    "access_control_off: authenticationEnabled is false", user_is_there),
     "replies": Case(nothing, {"reply_pushes_max": 0}, "", nothing),
+    "static_topics": Case(map_topic, {}, "", is_mapped),  # as with batch_queues
     "http": Case(nothing, {"http_port": -1}, "", nothing),
     "metrics": Case(nothing, {"metrics_exporter_type": "DISABLE"}, "", nothing),
 }  # fmt: skip

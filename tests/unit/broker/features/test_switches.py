@@ -59,8 +59,8 @@ ASKED: Final = {
     "dedup": ("aerobee.dedup.seconds=60", "dedupEntriesMax=0"),
 }
 """The attribute of a topic that asks for each of those that wait for one, and what forbids it."""
-ALWAYS: Final = {"batch_queues"}
-"""What an attribute of each topic switches on, which stands in its files: no setting is asked."""
+ALWAYS: Final = {"batch_queues", "static_topics"}
+"""What a topic's attribute or mapping switches on, which stands in its files: no key is asked."""
 
 
 @pytest.mark.parametrize(

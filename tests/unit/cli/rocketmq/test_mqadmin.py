@@ -22,8 +22,7 @@ def runner(cluster: StaticCluster, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return what runs a command against a cluster and returns what it prints."""
 
     async def run(*words: str, code: int = 0) -> str:
-        namesrv = f"127.0.0.1:{cluster.namesrv.port}"
-        ended = await asyncio.to_thread(mqadmin, [*words, "-n", namesrv])
+        ended = await asyncio.to_thread(mqadmin, [*words, "-n", cluster.namesrv])
         printed = capsys.readouterr()
         assert ended == code, printed
         return printed.out if code == 0 else printed.err
@@ -80,9 +79,7 @@ async def test_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert (config.retry_max_times, config.consume_broadcast_enable) == (3, True)
         await run("sendMessage", "-t", "t", "-p", "x")
         seen: list[bytes] = []
-        consumer = PushConsumer(
-            "g", namesrv=f"127.0.0.1:{cluster.namesrv.port}", consume_from=ConsumeFrom.FIRST
-        )
+        consumer = PushConsumer("g", namesrv=cluster.namesrv, consume_from=ConsumeFrom.FIRST)
 
         async def handle(message: Any) -> None:
             seen.append(message.body)
@@ -119,7 +116,7 @@ async def test_brokers_and_nameservers(tmp_path: Path, capsys: pytest.CaptureFix
         assert (await run("addWritePerm", "-b", "a")).startswith("add write perm of broker[a] in")
         await run("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
         named = {"namespace": "space", "key": "key"}
-        namesrv, pool = f"127.0.0.1:{cluster.namesrv.port}", cluster.brokers["a"].pool
+        namesrv, pool = cluster.namesrv, cluster.brokers["a"].pool
         reply = await pool.call(namesrv, Command(RequestCode.GET_KV_CONFIG, named), 5)
         assert reply.ext == {"value": "value"}
         await run("deleteKvConfig", "-s", "space", "-k", "key")

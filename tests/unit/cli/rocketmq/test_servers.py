@@ -61,6 +61,8 @@ def test_settings_are_printed(tmp_path: Path) -> None:
         (["python3", "-m", "aerobee.cli.rocketmq", "mqbroker", "-c", "x"], "broker", True),
         (["/venv/bin/python3", "/venv/bin/aerobee", "broker", "start"], "broker", True),
         (["/venv/bin/python3", "/venv/bin/broker", "start", "-n", "x:1"], "broker", True),
+        (["/venv/bin/python3.11", "/venv/bin/mqbroker", "-c", "x"], "broker", True),
+        (["tail", "-f", "mqbroker"], "broker", False),
         (["python", "-m", "aerobee.namesrv"], "namesrv", True),
         (["python", "-m", "aerobee.namesrv"], "broker", False),
         (["vim", "broker", "notes"], "broker", False),

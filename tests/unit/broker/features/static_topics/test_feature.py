@@ -77,7 +77,7 @@ async def test_the_route_says_who_leads(tmp_path: Path) -> None:
         for turn in range(2):
             live = cluster.brokers["a"]
             reply = await live.pool.call(
-                f"127.0.0.1:{cluster.namesrv.port}",
+                cluster.namesrv,
                 Command(Code.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC}),
                 5,
             )
@@ -251,14 +251,14 @@ async def test_mappings_outlive_a_kill(tmp_path: Path, known_before: bool) -> No
             f'"topicQueueMappingInfoMap":{{"{TOPIC}":{text}}}}}'
         )
     async with live_broker(tmp_path, broker_name="a") as live:
-        cluster = StaticCluster({"a": live}, namesrv=None)  # type: ignore[arg-type]
+        cluster = StaticCluster({"a": live}, None)
         assert (
             await cluster.map("a", 1, {0: [Piece("a", 1)] if not known_before else [Piece("a", 0)]})
         ).code == 0
         assert (folder / "topicQueueMapping.json").exists()
         kept = (folder / "topicQueueMapping.json").read_bytes()
     async with live_broker(tmp_path, broker_name="a") as live:
-        cluster = StaticCluster({"a": live}, namesrv=None)  # type: ignore[arg-type]
+        cluster = StaticCluster({"a": live}, None)
         assert b'"hostedQueues"' in kept
         sent = await cluster.send("a", 0, b"x")
         assert (sent.code, sent.ext["queueId"]) == (0, "0")
@@ -286,7 +286,7 @@ async def test_a_topic_tells_its_mapping_to_who_asks_for_both(tmp_path: Path) ->
 async def test_a_topic_that_was_fast_is_read_by_its_mapping(tmp_path: Path) -> None:
     """Sends that had passed, and pulls that compiled code had learned, are looked at again."""
     async with live_broker(tmp_path, broker_name="a") as live:
-        cluster = StaticCluster({"a": live}, namesrv=None)  # type: ignore[arg-type]
+        cluster = StaticCluster({"a": live}, None)
         for body in (b"1", b"2", b"3", b"4"):
             assert (await cluster.send("a", 1, body)).code == 0
         for offset in range(4):
@@ -314,7 +314,7 @@ async def test_what_does_not_follow_is_refused(
 ) -> None:
     """With RocketMQ's words; the mapping stays, also on the disk."""
     async with live_broker(tmp_path, broker_name="a") as live:
-        cluster = StaticCluster({"a": live}, namesrv=None)  # type: ignore[arg-type]
+        cluster = StaticCluster({"a": live}, None)
         assert (await cluster.map("a", 5, {0: [Piece("a", 0)]})).code == 0
         reply = await cluster.map("a", epoch, queues)
         assert reply.code == ResponseCode.SYSTEM_ERROR
@@ -325,7 +325,7 @@ async def test_what_does_not_follow_is_refused(
 async def test_force_replaces_what_is_kept(tmp_path: Path) -> None:
     """But for logical queues that the new mapping does not name."""
     async with live_broker(tmp_path, broker_name="a") as live:
-        cluster = StaticCluster({"a": live}, namesrv=None)  # type: ignore[arg-type]
+        cluster = StaticCluster({"a": live}, None)
         await cluster.map("a", 5, {0: [Piece("a", 0)], 1: [Piece("a", 1)]})
         assert (await cluster.map("a", 1, {0: [Piece("a", 1)]}, force=True)).code == 0
         kept = cluster.feature("a").table.details[TOPIC]
