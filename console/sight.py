@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
 
 from aerobee.admin.brokers import first_rate
 from aerobee.admin.calls import Answers
+from aerobee.admin.groups import GroupProgress
 from aerobee.admin.topics import is_own_topic
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.cluster.routes import MASTER_ID
@@ -26,6 +28,10 @@ SAMPLES_MAX: Final = 300
 """Ten minutes of rates."""
 WATCHED_S: Final = 60.0
 """So long after the last look rates are still sampled."""
+OWNED_GROUPS_MAX: Final = 50
+OWNED_QUEUES_MAX: Final = 2000
+OWNER_CHANGES_MAX: Final = 200
+"""Of whose owners a history is kept, and how much."""
 SAMPLED_AT_ONCE: Final = 32
 BROKERS_AGE_S: Final = 1.5
 TABLE_AGE_S: Final = 5.0
@@ -67,6 +73,48 @@ class BrokerSight(msgspec.Struct):
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
+class OwnerChange(msgspec.Struct, frozen=True):
+    """A queue that another member was seen to have, `before` "" for the first; ms since 1970."""
+
+    at_ms: int
+    topic: str
+    broker: str
+    queue_id: int
+    before: str
+    after: str
+
+
+class OwnerHistory:
+    """Who had which queue of the groups that were looked at, as far as somebody looked.
+
+    A member that does not answer for once is no change.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, dict[tuple[str, str, int], str]] = {}
+        self._changes: dict[str, deque[OwnerChange]] = {}
+
+    def note(self, group: str, queues: Iterable[GroupProgress], now_ms: int) -> None:
+        """Compare owners with those of before; the groups looked at longest ago are forgotten."""
+        is_first = group not in self._owners
+        known = self._owners.pop(group, {})
+        kept = self._changes.pop(group, deque[OwnerChange](maxlen=OWNER_CHANGES_MAX))
+        for queue in islice((each for each in queues if each.owner), OWNED_QUEUES_MAX):
+            key = queue.topic, queue.broker, queue.queue_id
+            before = known.get(key, "")
+            if before != queue.owner and not is_first:
+                kept.append(OwnerChange(now_ms, *key, before, queue.owner))
+            known[key] = queue.owner
+        self._owners[group], self._changes[group] = known, kept
+        while len(self._owners) > OWNED_GROUPS_MAX:
+            oldest = next(iter(self._owners))
+            del self._owners[oldest], self._changes[oldest]
+
+    def changes(self, group: str) -> list[OwnerChange]:
+        """Return what was seen of a group, the newest first."""
+        return list(reversed(self._changes.get(group, ())))
+
+
 class Sight:
     """A cluster as one user sees it; shared by all viewers who see as much.
 
@@ -79,6 +127,7 @@ class Sight:
         self.rates: deque[RateSample] = deque(maxlen=SAMPLES_MAX)
         self.trouble: AerobeeError | None = None
         """Why nobody knows which brokers there are; None where that is known."""
+        self.owners = OwnerHistory()
         self._answers = KeptAnswers()
         self._tasks = Tasks()
         self._looked_s = 0.0

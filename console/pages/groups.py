@@ -1,5 +1,6 @@
 """Consumer groups: the list with their lag, one of them with queues, members and settings."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from aerobee.remoting.errors import AerobeeError
 FIGURES_AGE_S: Final = 2.0
 GROUP_ROWS: Final = 25
 QUEUE_ROWS: Final = 100
+OWNER_CHANGES_SHOWN: Final = 20
 MEMBERS_SHOWN_MAX: Final = 200
 SORTED_MAX: Final = 200
 """Up to so many groups are shown by their lag, which has to be asked for each of them."""
@@ -125,7 +127,9 @@ async def describe_group(sight: Sight, group: str) -> GroupDescription:
 
     async def find() -> GroupDescription:
         known = await sight.group_configs()
-        return await sight.admin.group.describe(group, known=known)
+        described = await sight.admin.group.describe(group, known=known)
+        sight.owners.note(group, described.queues, time.time_ns() // 1_000_000)
+        return described
 
     return await sight.ask(("group", group), find)
 
@@ -145,6 +149,7 @@ async def _described(visit: Visit) -> dict[str, Any]:
         "owned": owned,
         "members": described.members[:MEMBERS_SHOWN_MAX],
         "config": next(iter(described.configs.values()), None),
+        "owner_changes": visit.sight.owners.changes(group)[:OWNER_CHANGES_SHOWN],
         "topics": sorted({queue.topic for queue in described.queues}),
     }
 

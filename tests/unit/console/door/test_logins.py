@@ -12,6 +12,7 @@ from support.servers.live_console import Browser, live_console
 from aerobee.admin import AdminClient
 from aerobee.admin.access import new_entry
 from aerobee.client.settings import ClientSettings
+from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.net.access.credentials import SessionCredentials
 from aerobee.testing import EmbeddedCluster
@@ -96,6 +97,26 @@ async def test_roles_are_those_of_the_policies_and_brokers_decide() -> None:
         refused = await browser.post("/topics-new", {"topic": "orders"})
         assert refused.status == 403 and "no matched policies" in refused.text
         assert "An admin can allow it" in refused.text
+
+
+class AskingEverywhere(EmbeddedCluster):
+    """Nameservers ask, too, even for routes."""
+
+    def _namesrv_settings(self, index: int) -> NamesrvSettings:
+        more = {**ASKING, "routes_authentication_enabled": True}
+        return super()._namesrv_settings(index).model_copy(update=more)
+
+
+async def test_a_nameserver_that_asks_is_asked_in_the_users_name() -> None:
+    """Nobody else finds out there which brokers could be asked."""
+    async with (
+        AskingEverywhere(broker_settings=ASKING) as cluster,
+        live_console(cluster.namesrv_addr) as browser,
+    ):
+        wrong = await browser.log_in(ROOT, "guessed")
+        assert wrong.status == 403 and "wrong name or password" in wrong.text
+        assert "(admin)" in (await browser.log_in(ROOT, SECRET)).text
+        assert (await browser.get("/topics")).status == 200
 
 
 async def test_brokers_that_ask_nobody_prove_nobody() -> None:
