@@ -93,8 +93,8 @@ async def test_what_was_answered_before_is_in_it(tmp_path: Path) -> None:
         load = Load(cluster.namesrv_addr)
         running = asyncio.create_task(load.run())
         for number in range(3):
-            wanted = 300 * (number + 1)
-            await until(lambda: len(load.answered) >= wanted, what="answers")  # noqa: B023
+            least = 300 * (number + 1)
+            await until(lambda: len(load.answered) >= least, what="answers")  # noqa: B023
             answered.append(set(load.answered))
             made = await snapshot(cluster.store_path(), tmp_path / f"snapshot-{number}")
             assert made.was_served
