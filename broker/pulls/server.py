@@ -102,16 +102,15 @@ class PullProcessor:
         self._count_pull = parts.metrics.pulled
         self._faults = parts.faults
         self._hooks = parts.hooks
-        queues = parts.writing.queues
-        self._check = self._check_by(PullChecks(settings, parts.members, parts.tables, queues))
+        checks = PullChecks(settings, parts.members, parts.tables, parts.writing.queues)
+        self._check = self._check_by(checks)
         self._repeats = repeats(settings, parts, self._check)
         self.serve_run = self._repeats.serve
         self._limits = PullLimits.of(settings)
         self._slave_read = settings.slave_read_enable
         self._broadcasts = parts.broadcasts if settings.enable_broadcast_offset_store else None
 
-    def _check_by(self, checks: PullChecks) -> Check:
-        """Return what checks a pull."""
+    def _check_by(self, checks: PullChecks) -> Check:  # a subclass knows more to check
         return checks.check
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:

@@ -29,7 +29,8 @@ ENTRY_MODULES = {
 # none may stand here, in lock files least of all.
 HOSTS = re.compile(
     r"(localhost|127\.0\.0\.1|\[::1\]|broker|namesrv|prometheus|json-schema\.org"
-    r"|(www|rocketmq|maven|spark)\.apache\.org|www\.w3\.org|github\.com|docs\.docker\.com|prometheus\.io)(:\d+)?"
+    r"|(www|rocketmq|maven|spark)\.apache\.org|www\.w3\.org|github\.com|docs\.docker\.com"
+    r"|prometheus\.io)(:\d+)?"
 )
 # ... and files that are others', or a reader's own.
 ELSEWHERE = {
