@@ -1,9 +1,9 @@
 # Pulls that come again with other numbers, for record_runs.pyx, as pulls/server.py answers them.
 #
 # A consumer's pull differs from its last one in where it reads, what it commits, the number of the
-# request, and its signature, if it signs. What is left of its header without those digits is the
-# key under which a pull is known that Python has served (pulls/repeats.py, known_pull.pxi). Its
-# checks are asked again as soon as a topic, a group or a member has changed. Whatever is unusual is
+# request, and its signature, if it signs. What is left of its header without these is the key
+# under which a pull is known that Python has served (pulls/repeats.py, known_pull.pxi). Its checks
+# are asked again as soon as a topic, a group or a member has changed. Whatever is unusual is
 # declined, and served there one by one.
 
 cdef enum:

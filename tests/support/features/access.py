@@ -120,10 +120,3 @@ async def asking_broker(folder: Path, **settings: Any) -> AsyncIterator[Asked]:
             yield asked
         finally:
             await asked.close()
-
-
-def audit_lines(file: Path) -> list[dict[str, Any]]:
-    """What a log says, the oldest line first."""
-    older = [path for path in file.parent.glob(f"{file.name}.*")]
-    files = [*sorted(older, key=lambda path: path.suffix, reverse=True), file]
-    return [json.loads(line) for each in files for line in each.read_text().splitlines()]

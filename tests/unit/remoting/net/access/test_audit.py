@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from support.asker import BODY, BROKER, connect
-from support.features.access import ROOT, audit_lines, signed
+from support.features.access import ROOT, signed
+from support.features.audit import lines
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.app import NameServer
@@ -46,13 +47,12 @@ async def test_a_nameserver_has_one_too(tmp_path: Path) -> None:
             await asker.ask(Code.UPDATE_NAMESRV_CONFIG, signed(ROOT, {}, off), off)
     finally:
         await server.stop()
-    found = audit_lines(file)
-    assert [(each["action"], each["resource"], each["authenticated"]) for each in found] == [
+    assert [(each["action"], each["resource"], each["authenticated"]) for each in lines(file)] == [
         ("PUT_KV_CONFIG", "Kv:n/k", True),
         ("UNREGISTER_BROKER", "Broker:broker-a", False),
         ("UPDATE_NAMESRV_CONFIG", "Cluster", True),
     ]
-    assert {each["server"] for each in found} == {"namesrv"}
+    assert {each["server"] for each in lines(file)} == {"namesrv"}
 
 
 def audit(folder: Path, **settings: Any) -> AuditLog:
@@ -100,7 +100,7 @@ def test_what_is_asked_for_is_bounded_and_hides_secrets(
         Reply(),
     )
     log.close()
-    (line,) = audit_lines(tmp_path / "a.log")
+    (line,) = lines(tmp_path / "a.log")
     assert told is None or line["body"] == told
     assert (tmp_path / "a.log").read_text().count("\n") == 1
     assert "s3cr" not in (tmp_path / "a.log").read_text()
@@ -124,7 +124,7 @@ def test_the_resource_is_what_is_changed(
     log = audit(tmp_path)
     note(log, Command(code, ext, body), Reply())
     log.close()
-    assert audit_lines(tmp_path / "a.log")[0]["resource"] == resource
+    assert lines(tmp_path / "a.log")[0]["resource"] == resource
 
 
 def test_an_error_that_nobody_foresaw_is_noted_too(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_error_that_nobody_foresaw_is_noted_too(tmp_path: Path) -> None:
     log = audit(tmp_path)
     note(log, Command(Code.CLEAN_UNUSED_TOPIC), ZeroDivisionError())
     log.close()
-    (line,) = audit_lines(tmp_path / "a.log")
+    (line,) = lines(tmp_path / "a.log")
     assert (line["result"], line["remark"]) == (ResponseCode.SYSTEM_ERROR, "ZeroDivisionError")
 
 
@@ -146,7 +146,7 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     assert len(files) == 3
     assert all(file.stat().st_size <= 64 << 10 for file in files)
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-    assert audit_lines(tmp_path / "a.log")[-1]["resource"] == "Topic:t1999"
+    assert lines(tmp_path / "a.log")[-1]["resource"] == "Topic:t1999"
 
 
 def test_a_full_disk_stops_nobody_and_is_told(
@@ -167,9 +167,7 @@ def test_a_full_disk_stops_nobody_and_is_told(
             pass
     note(log, command, Reply())
     log.close()
-    told, after = sorted(
-        audit_lines(tmp_path / "a.log"), key=lambda line: line["action"], reverse=True
-    )
+    told, after = sorted(lines(tmp_path / "a.log"), key=lambda line: line["action"], reverse=True)
     assert (told["action"], told["count"], told["server"]) == ("LINES_LOST", 1, "b")
     assert after["resource"] == "Topic:t"
 
@@ -185,7 +183,7 @@ def test_who_is_refused_again_and_again_pushes_nothing_out(tmp_path: Path) -> No
     now_s[0] = 61.0
     log.refused(connection, Command(Code.DELETE_TOPIC_IN_BROKER, {"topic": "u"}), error)
     log.close()
-    found = audit_lines(tmp_path / "a.log")
+    found = lines(tmp_path / "a.log")
     assert len(found) == REFUSED_PER_MINUTE + 2
     assert (found[-2]["action"], found[-2]["more"]) == ("REFUSED", 1000 - REFUSED_PER_MINUTE)
     assert found[-1]["resource"] == "Topic:u"

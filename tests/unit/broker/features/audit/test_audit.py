@@ -1,10 +1,11 @@
-"""The audit log of a broker: what its lines say, and when it does not start."""
+"""A broker that notes who changed what."""
 
 import stat
 from pathlib import Path
 
 import pytest
-from support.features.access import ASKED, asking_broker, audit_lines, signed
+from support.features.access import ASKED, asking_broker, signed
+from support.features.audit import lines
 from support.servers.live_broker import live_broker
 
 from aerobee.broker.features.audit.feature import Audit
@@ -33,7 +34,7 @@ async def test_who_changed_what_is_noted(tmp_path: Path) -> None:
         await root.send("orders")
         assert (await root.ask(Code.GET_BROKER_CONFIG)).code == 0
         assert (await root.ask(Code.UPDATE_CONSUMER_OFFSET)).code != 0
-    found = audit_lines(file)
+    found = lines(file)
     assert [(each["action"], each["resource"], each["user"], each["authenticated"],
              each["result"]) for each in found] == [
         ("UPDATE_AND_CREATE_TOPIC", "Topic:orders", "root", True, 0),
@@ -66,7 +67,7 @@ async def test_a_broker_that_asks_nobody_notes_who_says_he_is_who(tmp_path: Path
         samples = {sample.name: sample.value for sample in room.samples()}
     assert samples == {"aerobee_audit_lines_total": 1, "aerobee_audit_lines_lost_total": 0}
     assert set(samples) == set(room.metric_help)
-    (line,) = audit_lines(file)
+    (line,) = lines(file)
     assert (line["user"], line["authenticated"], line["result"]) == ("ann", False, 0)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
