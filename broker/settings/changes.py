@@ -34,6 +34,7 @@ from aerobee.remoting.config.settings import SettingsError, Trait
 from aerobee.remoting.config.sources import FILE_BYTES_MAX
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.keys import AccessKeys
+from aerobee.remoting.net.settings import NetSettings
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ NEVER_CHANGED: Final = ("brokerConfigPath", "rocketmqHome", "configBlackList")
 _ACCESS: Final = {
     plain_key(key): key
     for name, key in BrokerSettings.keys().items()
-    if name in AccessKeys.model_fields or name in ("migrate_auth_from_v1_enabled", "plain_acl_path")
+    if name in {*AccessKeys.model_fields, "migrate_auth_from_v1_enabled", "plain_acl_path"}
+    and name not in NetSettings.model_fields
 }
 """What stays as it is, or one who may change settings makes himself a super user."""
 _AT_START: Final = BrokerSettings.having(Trait.AT_START)

@@ -222,6 +222,7 @@ CASES: Final = {
     "sql92": Case(nothing, {"enable_property_filter": False}, "", nothing),
     "access": Case(make_user, {"authentication_metadata_provider": ""},
                    "access_control_off: authenticationEnabled is false", user_is_there),
+    "audit": Case(nothing, {"audit_file": None}, "", nothing),
     "replies": Case(nothing, {"reply_pushes_max": 0}, "", nothing),
     "static_topics": Case(map_topic, {}, "", is_mapped),  # as with batch_queues
     "http": Case(nothing, {"http_port": -1}, "", nothing),

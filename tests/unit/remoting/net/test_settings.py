@@ -65,8 +65,8 @@ def test_calls_of_ours_are_encrypted_as_rocketmq_does_it() -> None:
         "tls.client.keyPath": "/k.pem",
         "tls.client.keyPassword": "geheim",
     }
-    settings, warnings = CallingSettings.load(options=options, environ={})
-    assert warnings == []
+    settings, (warning,) = CallingSettings.load(options=options, environ={})
+    assert "use tls.client.keyPasswordFile" in warning
     assert settings.calls_tls == TlsClientSettings(
         cert_path="/c.pem",
         key_path="/k.pem",
