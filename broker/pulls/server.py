@@ -100,8 +100,7 @@ class PullProcessor:
         store.reader.use(resident(wanted=compiled), copied(wanted=compiled))
         self._gather = gather(wanted=compiled)  # the records of a reply, where that is compiled
         self._count_pull = parts.metrics.pulled
-        self._faults = parts.faults
-        self._hooks = parts.hooks
+        self._faults, self._hooks = parts.faults, parts.hooks
         checks = PullChecks(settings, parts.members, parts.tables, parts.writing.queues)
         self._check = self._check_by(checks)
         self._repeats = repeats(settings, parts, self._check)

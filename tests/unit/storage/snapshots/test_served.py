@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ class Load:
                 self.answered += numbers
                 number += 20
 
+    def has(self, count: int) -> bool:
+        """Whether so many were answered."""
+        return len(self.answered) >= count
+
     async def _send(self, producer: Producer, number: int) -> None:
         body = json.dumps(number).encode() + b" " * 2_000
         level = 1 if number % 50 == 49 else 0
@@ -93,8 +98,7 @@ async def test_what_was_answered_before_is_in_it(tmp_path: Path) -> None:
         load = Load(cluster.namesrv_addr)
         running = asyncio.create_task(load.run())
         for number in range(3):
-            least = 300 * (number + 1)
-            await until(lambda: len(load.answered) >= least, what="answers")  # noqa: B023
+            await until(partial(load.has, 300 * (number + 1)), what="answers")
             answered.append(set(load.answered))
             made = await snapshot(cluster.store_path(), tmp_path / f"snapshot-{number}")
             assert made.was_served
