@@ -28,6 +28,8 @@ class Container:
         self.image = image
         self.root = root
         self._mounts = mounts
+        for inside in mounts:  # as engines make them; bubblewrap's own are for root alone
+            (root / inside.lstrip("/")).mkdir(parents=True, exist_ok=True)
 
     def with_mounts(self, mounts: Mapping[str, Path]) -> "Container":
         """Return one of the same file system with these folders at these paths."""
