@@ -53,7 +53,7 @@ public class Peer {
     static void produce(String namesrv, String topic, String group, boolean batch) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(group);
         producer.setNamesrvAddr(namesrv);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.start();
         List<Message> messages = readMessages(topic);
         if (batch) {

@@ -38,7 +38,8 @@ class Session {
             try {
                 Peer.OUT.println("{\"done\":" + Peer.quoted(words[0]) + obey(words[0], fields) + "}");
             } catch (Exception e) {
-                Peer.OUT.println("{\"failed\":" + Peer.quoted(e.toString()) + "}");
+                String cause = e.getCause() == null ? "" : " because of " + e.getCause();
+                Peer.OUT.println("{\"failed\":" + Peer.quoted(e + cause) + "}");
             }
         }
         for (Member member : members.values()) {
@@ -110,7 +111,7 @@ class Session {
         if (producer == null) {
             producer = new DefaultMQProducer("session-producer");
             producer.setNamesrvAddr(namesrv);
-            producer.setSendMsgTimeout(10000);
+            producer.setSendMsgTimeout(30000);
             producer.start();
         }
         return producer;

@@ -18,7 +18,7 @@ class Transactions implements TransactionListener {
     Transactions(String namesrv, String group) throws Exception {
         producer = new TransactionMQProducer(group);
         producer.setNamesrvAddr(namesrv);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.setInstanceName(group);
         producer.setHeartbeatBrokerInterval(1000);
         producer.setTransactionListener(this);

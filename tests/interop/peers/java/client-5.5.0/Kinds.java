@@ -69,7 +69,7 @@ public class Kinds {
     static <P extends DefaultMQProducer> P started(P producer) throws Exception {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("kinds-" + CHANCE.nextInt());
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.setMaxMessageSize(8 << 20);
         producer.start();
         return producer;

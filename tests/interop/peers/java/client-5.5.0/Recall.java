@@ -11,7 +11,7 @@ public class Recall {
     public static void main(String[] args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("recall");
         producer.setNamesrvAddr(args[0]);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.start();
         for (String body : new String[] {"delay", "recalled", "deliver"}) {
             Message message = new Message(args[1], body.getBytes(StandardCharsets.UTF_8));

@@ -51,7 +51,7 @@ public class Signed {
     static boolean produce(String topic, int count) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("p-" + topic, hook);
         producer.setNamesrvAddr(namesrv);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.start();
         try {
             for (int each = 0; each < count; each++) {
@@ -71,7 +71,7 @@ public class Signed {
     static void transact(String topic) throws Exception {
         TransactionMQProducer producer = new TransactionMQProducer("tx-" + topic, hook);
         producer.setNamesrvAddr(namesrv);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {

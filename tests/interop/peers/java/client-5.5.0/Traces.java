@@ -28,7 +28,7 @@ public class Traces {
         TransactionMQProducer producer = new TransactionMQProducer(args[3] + "-p");
         producer.setNamesrvAddr(args[1]);
         producer.setEnableTrace(true);
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -53,12 +53,12 @@ public class Traces {
         });
         consumer.start();
         Message message = new Message(args[2], "TagA", "key-1", "hello".getBytes(StandardCharsets.UTF_8));
-        SendResult result = producer.send(message, 10000);
+        SendResult result = producer.send(message, 30000);
         Message half = new Message(args[2], "TagA", "key-2", "paid".getBytes(StandardCharsets.UTF_8));
         String halfId = producer.sendMessageInTransaction(half, null).getMsgId();
         Message later = new Message(args[2], "TagA", "key-3", "later".getBytes(StandardCharsets.UTF_8));
         later.setDelayTimeMs(60000);
-        SendResult waits = producer.send(later, 10000);
+        SendResult waits = producer.send(later, 30000);
         producer.recallMessage(args[2], waits.getRecallHandle());
         boolean consumed = done.await(60, TimeUnit.SECONDS);
         Thread.sleep(6000); // a trace waits up to 5 s for others

@@ -113,7 +113,7 @@ public class MqAdmin {
         DefaultMQProducer producer = new DefaultMQProducer(group);
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("maker");
-        producer.setSendMsgTimeout(10000);
+        producer.setSendMsgTimeout(30000);
         producer.start();
         CONNECTED.add(producer);
         int number = 0;
