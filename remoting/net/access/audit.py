@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -20,11 +20,13 @@ from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.secret_keys import HIDDEN, is_secret, without_secrets
 from aerobee.remoting.errors import RequestError
 from aerobee.remoting.net.access.changes import BODY, CHANGES, PROPERTIES
-from aerobee.remoting.net.access.keys import AccessKeys
 from aerobee.remoting.net.access.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.logs.log_files import LogFile
 from aerobee.remoting.net.routes import Outcome, Processor, Reply, Request, Routes
+
+if TYPE_CHECKING:
+    from aerobee.remoting.net.access.keys import AccessKeys
 
 C = TypeVar("C")
 
@@ -55,7 +57,7 @@ class AuditLog:
 
     def __init__(
         self,
-        settings: AccessKeys,
+        settings: "AccessKeys",
         server: str,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:

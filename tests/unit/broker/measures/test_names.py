@@ -49,6 +49,8 @@ async def test_the_list_has_every_metric(tmp_path: Path) -> None:
     elsewhere = {each for each in written if any(each in name for name in (*names, *UNITS, *BARE))}
     left_out = {
         "aerobee_metrics_exports_total", "aerobee_metrics_exports_failed_total",  # with a collector
+        "aerobee_access_refused_total", "aerobee_access_users",  # with access control
+        "aerobee_audit_lines_total", "aerobee_audit_lines_lost_total",  # with an audit log
         "rocketmq_message_size", "rocketmq_rpc_latency", "rocketmq_timer_message_snapshot",
         "rocketmq_pop_", "rocketmq_rocksdb_", "rocketmq_tiered_store_",
     }  # fmt: skip
