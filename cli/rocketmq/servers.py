@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from aerobee.cli.main import broker, namesrv
-from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.secret_keys import without_secrets
 from aerobee.remoting.config.settings import ServerSettings, SettingsError
 
-OF_A_JVM: Final = ("JAVA_OPT", "JAVA_OPT_EXT", "HEAP_OPTS")
+OF_A_JVM: Final = (
+    "JAVA_OPT", "JAVA_OPT_EXT", "JAVA_OPTS", "HEAP_OPTS", "MAX_POSSIBLE_HEAP",
+)  # fmt: skip
 IMPORTANT: Final = frozenset(
     {
         "namesrvAddr", "brokerIP1", "brokerIP2", "brokerName", "brokerClusterName", "brokerId",
@@ -29,28 +30,27 @@ def mqbroker(words: Sequence[str]) -> int:
     """Run a broker, or print its settings; return the exit code."""
     parser = _parser("mqbroker", "broker.conf")
     parser.add_argument("--enable-proxy", action="store_true", help="left out: there is no proxy")
-    given = parser.parse_args(words)
+    given, more = parser.parse_known_args(words)
     _warn(*["there is no proxy here: --enable-proxy is left out"] * given.enable_proxy)
-    namesrv_addr = given.namesrvAddr or _from_environment(given.configFile)
-    named = {"namesrvAddr": namesrv_addr} if namesrv_addr else {}
+    named = {"namesrvAddr": given.namesrvAddr} if given.namesrvAddr else {}
     if given.printImportantConfig:
         from aerobee.broker.settings.keys import BrokerSettings
 
         return _print_important(BrokerSettings, given.configFile, named)
-    more = ["-n", namesrv_addr] if namesrv_addr else []
-    broker.main(["start", *_words(given), *more], prog_name="mqbroker")
+    named_words = ["-n", given.namesrvAddr] if given.namesrvAddr else []
+    broker.main(["start", *_words(given), *named_words, *more], prog_name="mqbroker")
     return 0
 
 
 def mqnamesrv(words: Sequence[str]) -> int:
     """Run a nameserver, or print its settings; return the exit code."""
-    given = _parser("mqnamesrv", "namesrv.conf").parse_args(words)
+    given, more = _parser("mqnamesrv", "namesrv.conf").parse_known_args(words)
     _warn()
     if given.printImportantConfig:
         from aerobee.namesrv.settings import NamesrvSettings
 
         return _print_important(NamesrvSettings, given.configFile, {})
-    namesrv.main(["start", *_words(given)], prog_name="mqnamesrv")  # -n is nothing to it, as there
+    namesrv.main(["start", *_words(given), *more], prog_name="mqnamesrv")  # -n is nothing to it
     return 0
 
 
@@ -67,16 +67,6 @@ def _parser(name: str, file: str) -> argparse.ArgumentParser:
 def _words(given: argparse.Namespace) -> list[str]:
     words = ["-c", str(given.configFile)] if given.configFile is not None else []
     return [*words, "-p"] if given.printConfigItem else words
-
-
-def _from_environment(file: Path | None) -> str:
-    """Return what NAMESRV_ADDR says, where the file does not: there the file wins."""
-    address = os.environ.get("NAMESRV_ADDR", "")
-    try:
-        text = file.read_text() if file is not None else ""
-        return "" if "namesrvAddr" in parse_java_properties(text) else address
-    except (OSError, ValueError):
-        return ""  # whoever reads it for good says what is wrong
 
 
 def _warn(*more: str) -> None:
