@@ -10,16 +10,12 @@ import pytest
 
 from aerobee.cli.rocketmq.shutdown import is_server, running
 
-SCRIPTS = Path(__file__).parents[4] / "deploy" / "bin"
-
-
 def script(
     name: str, *words: str, env: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a script as `sh mqbroker` from its folder, with this interpreter as python3."""
+    """Run what a console script of the package runs."""
     return subprocess.run(
-        ["sh", name, *words],
-        cwd=SCRIPTS,
+        [sys.executable, "-m", "aerobee.cli.rocketmq", name, *words],
         env=environment(env),
         capture_output=True,
         text=True,
@@ -82,8 +78,7 @@ def test_a_server_is_found(tmp_path: Path) -> None:
     file = tmp_path / "namesrv.conf"
     file.write_text(f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={tmp_path}/kv.json\n")
     child = subprocess.Popen(
-        ["sh", "mqnamesrv", "-c", str(file)],
-        cwd=SCRIPTS,
+        [sys.executable, "-m", "aerobee.cli.rocketmq", "mqnamesrv", "-c", str(file)],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
