@@ -19,7 +19,7 @@ from aerobee.cli import broker_start, namesrv_start
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.config.settings import ServerSettings
 
-pytestmark = [pytest.mark.interop, pytest.mark.needs("go"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.needs("helm"), pytest.mark.timeout(900)]
 
 CHART: Final = ROOT / "deploy" / "helm"
 VERSIONS: Final = ("1.27", "1.33")
