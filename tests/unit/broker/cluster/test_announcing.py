@@ -32,11 +32,11 @@ async def test_nothing_is_stored_for_a_topic_before_it_is_on_disk(
     """Nor what the same read carries: after a crash nobody could consume it."""
     held, begun = threading.Event(), threading.Event()
 
-    def slow(path: Path, data: bytes) -> None:
+    def slow(path: Path, data: bytes, *, private: bool) -> None:
         if path.name == "topics.json":
             begun.set()
             assert held.wait(30)
-        replace_file(path, data)
+        replace_file(path, data, private=private)
 
     topic = "%RETRY%g" if how == "heartbeat" else "new"
     first = send_command(topic=topic)
@@ -73,10 +73,10 @@ async def test_a_change_during_an_announcement_is_kept_too(
     """Who changes a topic that is being made is answered when the change is on disk."""
     held, begun = threading.Event(), threading.Event()
 
-    def slow(path: Path, data: bytes) -> None:
+    def slow(path: Path, data: bytes, *, private: bool) -> None:
         begun.set()
         assert held.wait(30)
-        replace_file(path, data)
+        replace_file(path, data, private=private)
 
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         monkeypatch.setattr(json_files, "replace_file", slow)
@@ -101,10 +101,10 @@ async def test_a_topic_that_could_not_be_kept_takes_nothing_until_it_is(
     """Each send tries again; what was acknowledged can be consumed after a crash."""
     full = True
 
-    def refuse(path: Path, data: bytes) -> None:
+    def refuse(path: Path, data: bytes, *, private: bool) -> None:
         if full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        replace_file(path, data)
+        replace_file(path, data, private=private)
 
     async with running_broker(tmp_path) as broker, await RawPeer.connect(broker.port) as peer:
         monkeypatch.setattr(json_files, "replace_file", refuse)

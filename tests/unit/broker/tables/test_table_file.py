@@ -51,7 +51,7 @@ async def test_a_failed_write_is_tried_again(
     table = TableFile(tmp_path / "table.json", lambda: b"7")
     table.mark()
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, *, private: bool) -> None:
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patch:
@@ -72,10 +72,10 @@ async def test_a_cancelled_flush_cannot_overwrite_a_later_one(
     loop = asyncio.get_running_loop()
     written: list[bytes] = []
 
-    def slow(path: Path, data: bytes) -> None:
+    def slow(path: Path, data: bytes, *, private: bool) -> None:
         loop.call_soon_threadsafe(begun.set)
         written.append(data)
-        replace_file(path, data)
+        replace_file(path, data, private=private)
 
     monkeypatch.setattr(json_files, "replace_file", slow)
     table = TableFile(tmp_path / "table.json", lambda: state)
