@@ -46,7 +46,8 @@ class Search(msgspec.Struct, frozen=True):
         messages_max: int,
     ) -> Self:
         """Read what a user has written; raises InvalidMessage for the topic, InvalidUse."""
-        check_topic(topic.replace(POP_SEPARATOR, "-") if topic.startswith(RETRY_PREFIX) else topic)
+        is_retry = isinstance(topic, str) and topic.startswith(RETRY_PREFIX)
+        check_topic(topic.replace(POP_SEPARATOR, "-") if is_retry else topic)
         if (key is None) == (message_id is None):
             raise InvalidUse("give one of key and message_id")
         text = key if key is not None else message_id

@@ -17,6 +17,7 @@ PROPERTIES: Final = frozenset({Code.UPDATE_BROKER_CONFIG, Code.UPDATE_NAMESRV_CO
 CHANGES: Final[dict[int, tuple[str, str]]] = {
     # topics and groups
     Code.UPDATE_AND_CREATE_TOPIC: ("UPDATE_AND_CREATE_TOPIC", "Topic:{topic}"),
+    Code.UPDATE_AND_CREATE_STATIC_TOPIC: ("UPDATE_AND_CREATE_STATIC_TOPIC", "Topic:{topic}"),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: ("UPDATE_AND_CREATE_TOPIC_LIST", "Topic"),
     Code.DELETE_TOPIC_IN_BROKER: ("DELETE_TOPIC_IN_BROKER", "Topic:{topic}"),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: (

@@ -10,6 +10,7 @@ import pytest
 
 from aerobee.cli.rocketmq.shutdown import is_server, running
 
+
 def script(
     name: str, *words: str, env: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":

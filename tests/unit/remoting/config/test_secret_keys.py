@@ -151,5 +151,5 @@ async def test_a_secret_of_a_file_is_shown_to_nobody_and_changed_by_nobody(
         reply = await live.ask(
             RequestCode.UPDATE_BROKER_CONFIG, body=b"tls.server.keyPassword=other"
         )
-        assert reply.code == ResponseCode.NO_PERMISSION
+        assert reply.code == ResponseCode.INVALID_PARAMETER
     assert "of the file" not in caplog.text
