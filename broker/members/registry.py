@@ -73,6 +73,7 @@ class Members:
         self._is_forbidden = is_forbidden
         self.limits = limits or MemberLimits()
         self.watchers: list[Watcher] = []
+        self.may_be_shown: Callable[[Connection, str], bool] = lambda connection, topic: True
         self.mismatches = SubscriptionMismatches(clock_ms)
         self.waiting = WaitingHeartbeats()
         self.lists = ConsumerLists()
@@ -230,9 +231,13 @@ class Members:
         """Return the newest connection on which a client produces, None where it is not here."""
         return self._producer_ids.find(client_id)
 
-    def producers_of(self, group_name: str) -> list[Connection]:
-        """Return the connections of one group's producers that are open, in the order they came."""
-        return [each for each in self._producers.get(group_name, ()) if not each.closed]
+    def producers_of(self, group_name: str, topic: str) -> list[Connection]:
+        """Return the open connections of one group's producers, in the order they came.
+
+        Those that may see what is sent to a topic.
+        """
+        producers, may_be_shown = self._producers.get(group_name, ()), self.may_be_shown
+        return [each for each in producers if not each.closed and may_be_shown(each, topic)]
 
     def client_ids(self, group_name: str) -> list[str]:
         """Return the clients of a group, each once."""

@@ -35,6 +35,12 @@ class RecordAccess(Protocol):
     def check_consumed(self, request: "Request[Any]", record: "Record") -> None:
         """Return where whoever asks may consume its topic's messages; raises RequestError."""
 
+    def check_published(self, request: "Request[Any]", record: "Record") -> None:
+        """Return where whoever asks may send to its topic; raises RequestError."""
+
+    def check_changed(self, request: "Request[Any]", record: "Record") -> None:
+        """Return where whoever asks may change its topic; raises RequestError."""
+
 
 class Context(msgspec.Struct):
     """Built once by `Broker`; only the event loop's thread touches what is in it.

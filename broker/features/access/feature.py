@@ -18,11 +18,12 @@ from aerobee.broker.start.context import Context
 from aerobee.remoting.codes import RequestCode as Code
 from aerobee.remoting.message.properties import Property, parse_properties
 from aerobee.remoting.message.record import Record
-from aerobee.remoting.net.access.guard import Guard, name_of
+from aerobee.remoting.net.access.guard import Guard, Refusal, name_of
 from aerobee.remoting.net.access.policies import Action, Need, topic
 from aerobee.remoting.net.access.refusing import OnRefused
 from aerobee.remoting.net.admin_networks import is_trusted
 from aerobee.remoting.net.budget import Budget
+from aerobee.remoting.net.connection import Connection
 from aerobee.remoting.net.routes import Request
 from aerobee.remoting.words import SYSTEM_PREFIX, SYSTEM_TOPICS
 
@@ -30,6 +31,7 @@ FAST: Final = frozenset(
     {Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE, Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE}
 )
 """What passes where the like of it has; not where a whitelist tells them apart."""
+SENDS: Final = frozenset({Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2})
 
 
 class Access(Feature):
@@ -54,6 +56,7 @@ class Access(Feature):
         if self._rules.authenticates or self._rules.authorizes:
             context.front.connect = self._connection
             context.records = self
+            context.consumers.members.may_be_shown = self.may_be_shown
 
     async def start(self) -> None:
         """Have the users of the settings on the disk."""
@@ -104,6 +107,31 @@ class Access(Feature):
         """Return where whoever asks may consume its topic's messages; raises RequestError."""
         self._check_record(request, record, Action.SUB)
 
+    def check_published(self, request: Request[Any], record: Record) -> None:
+        """Return where whoever asks may send to its topic; raises RequestError."""
+        self._check_record(request, record, Action.PUB)
+
+    def check_changed(self, request: Request[Any], record: Record) -> None:
+        """Return where whoever asks may change its topic; raises RequestError."""
+        self._check_record(request, record, Action.UPDATE)
+
+    def may_be_shown(self, connection: Connection, topic_name: str) -> bool:
+        """Whether a producer may send to a topic, so that he is asked about its half messages.
+
+        He is who has proved on this connection that he is: where nobody has to, all are asked.
+        """
+        rules = self._rules
+        if not (rules.authenticates and rules.authorizes):
+            return True
+        if Code.HEART_BEAT in rules.open_codes or rules.free_codes & SENDS:
+            return True
+        name, host = _user_of(connection), connection.remote_host[0]
+        try:
+            self.guard.allow(name, host, (Need(topic(topic_name), (Action.PUB,)),))
+        except Refusal:
+            return self.guard.passes(name, host, Code.SEND_MESSAGE_V2)
+        return True
+
     def _check_record(self, request: Request[Any], record: Record, action: Action) -> None:
         """Ask by a record's own topic; what waits in one of the system's is of where it will go."""
         command = request.command
@@ -148,6 +176,11 @@ class Access(Feature):
             excerpt.end()
         self._excerpts.clear()
         self.stranger = self._excerpt("", "")
+
+
+def _user_of(connection: Connection) -> str:
+    """Return who has proved last that a connection is his; "" where nobody has."""
+    return connection.user.name if isinstance(connection, AskingConnection) else ""
 
 
 make = Access

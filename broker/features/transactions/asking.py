@@ -33,18 +33,18 @@ class Asking:
         self._id_prefix = id_prefix
         self._turns: dict[str, int] = {}
 
-    def has_room(self, group: str) -> bool:
-        """Whether a question to a group would be read soon, or nobody is there to ask.
+    def has_room(self, group: str, topic: str) -> bool:
+        """Whether a question about a topic would be read soon, or nobody is there to ask.
 
         False while all of its producers have much that they have not taken from the broker: it is
         worth nothing to add to that, and a connection ends that has too much of it.
         """
-        connections = self._members.producers_of(group)
+        connections = self._members.producers_of(group, topic)
         return not connections or any(each.takes_more for each in connections)
 
     def ask(self, half: Half, record: Record) -> None:
         """Ask about a half, if somebody is there; `record` is any of its records."""
-        connections = self._members.producers_of(half.key.group)
+        connections = self._members.producers_of(half.key.group, half.key.topic)
         if not connections:
             log.warning("nobody_to_ask group=%s topic=%s key=%s",
                         half.key.group, half.key.topic, half.key.unique_key)  # fmt: skip

@@ -153,11 +153,12 @@ class HalfChecks:
         steady_ms = self._clock.steady_ms()
         wait_s = 0.0
         asked_bytes = 0
-        rooms: dict[str, bool] = {}  # by group: a slice is written when it is over
+        rooms: dict[tuple[str, str], bool] = {}  # a slice is written when it is over
         try:
             for half in self._halves.take_due(steady_ms, SLICE_HALVES):
-                if (has_room := rooms.get(group := half.key.group)) is None:
-                    has_room = rooms[group] = self._asking.has_room(group)
+                asked_for = half.key.group, half.key.topic
+                if (has_room := rooms.get(asked_for)) is None:
+                    has_room = rooms[asked_for] = self._asking.has_room(*asked_for)
                 if not has_room:
                     wait_ms = UNREAD_WAIT_MS + len(self._halves) // UNREAD_LOOKS
                     self._halves.put_off(half, steady_ms + wait_ms)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from aerobee.broker.cold.lookups import Lookups
 from aerobee.broker.features.transactions.halves import Half, Key, OpenHalves
 from aerobee.broker.features.transactions.ops import BUSY_WAIT_S, OpMessages
+from aerobee.broker.features.transactions.rights import HasRights, check_ended
 from aerobee.broker.features.transactions.texts import (
     committed_text,
     destination,
@@ -66,34 +67,40 @@ class Endings:
         self.counts: Counter[tuple[str, int]] = Counter()  # by topic and outcome
         self.slow: dict[str, Histogram] = {}  # seconds to a commit, of those over SLOW_MS
 
-    def end(self, _: object, request: Request[EndTransactionRequest]) -> Answer:
+    def end(self, broker: HasRights | None, request: Request[EndTransactionRequest]) -> Answer:
         """Do what an END says; one that says nothing yet is not answered, as RocketMQ does it."""
         header = request.header
         outcome = header.commit_or_rollback
         if outcome not in (COMMIT, ROLLBACK):
             return None
         if not self.lookups.is_warm(header.commit_log_offset):
-            return self._end_cold(request)
-        return self._end_warm(request)
+            return self._end_cold(broker, request)
+        return self._end_warm(broker, request)
 
-    async def _end_cold(self, request: Request[EndTransactionRequest]) -> Outcome:
+    async def _end_cold(
+        self, broker: HasRights | None, request: Request[EndTransactionRequest]
+    ) -> Outcome:
         """Do what an END says that names an old record, when the disk has given it."""
         try:
             await self.lookups.warm_record(request.header.commit_log_offset)
         except OSError as error:
             raise unavailable(f"the half message cannot be read: {error}") from error
-        ended = self._end_warm(request)
+        ended = self._end_warm(broker, request)
         return await ended if isinstance(ended, Coroutine) else ended
 
-    def _end_warm(self, request: Request[EndTransactionRequest]) -> Answer:
+    def _end_warm(
+        self, broker: HasRights | None, request: Request[EndTransactionRequest]
+    ) -> Answer:
         header = request.header
         outcome = header.commit_or_rollback
         half = self.halves.at(header.tran_state_table_offset)
         if half is not None and fits(header, half):  # all that is checked below, from memory
             record = self._record(half.position, (HALF_TOPIC, 0, half.offset))
             if record is not None:
+                check_ended(broker, request, record)
                 return self._end_or_wait(request, half, record, outcome)
         record, properties = self._half(header)
+        check_ended(broker, request, record)
         if self._is_late(header, record, properties):
             return Reply(code=ResponseCode.ILLEGAL_OPERATION)  # its check decides
         self._check(header, record, properties)

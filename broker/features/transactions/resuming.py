@@ -6,19 +6,21 @@ the half topic says.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from aerobee.broker.features.transactions.checking import HalfChecks
 from aerobee.broker.features.transactions.ending import Endings
 from aerobee.broker.features.transactions.outcomes import stored_since
+from aerobee.broker.features.transactions.rights import HasRights, check_resumed
 from aerobee.broker.features.transactions.texts import key_of
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.errors import CorruptRecord, RequestError
 from aerobee.remoting.headers.transactions import ResumeCheckHalfMessageRequest
 from aerobee.remoting.message.message_id import parse_offset_message_id
 from aerobee.remoting.message.properties import parse_properties
-from aerobee.remoting.message.record import decode_record
+from aerobee.remoting.message.record import Record, decode_record
 from aerobee.remoting.net.routes import Reply, Request
 from aerobee.remoting.words import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from aerobee.storage.errors import StoreError
@@ -36,12 +38,14 @@ class Resuming:
         self._checks = checks
         self._one_by_one = asyncio.Lock()
 
-    async def resume(self, _: object, request: Request[ResumeCheckHalfMessageRequest]) -> Reply:
+    async def resume(
+        self, broker: HasRights | None, request: Request[ResumeCheckHalfMessageRequest]
+    ) -> Reply:
         """Ask again about a half message that was given up."""
         try:
             _, _, position = parse_offset_message_id(request.header.msg_id)
             async with self._one_by_one:
-                await self._resume(position)
+                await self._resume(position, lambda half: check_resumed(broker, request, half))
         except (ValueError, CorruptRecord, StoreError, OSError) as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
@@ -49,8 +53,8 @@ class Resuming:
             ) from error
         return await self._endings.durable()
 
-    async def _resume(self, position: int) -> None:
-        """Raise ValueError for what is not to be resumed."""
+    async def _resume(self, position: int, check: Callable[[Record], None]) -> None:
+        """Raise ValueError for what is not to be resumed, and what `check` raises."""
         lookups = self._endings.lookups
         await lookups.warm_record(position)
         lookups.files()  # what is pending is there to be found
@@ -58,6 +62,7 @@ class Resuming:
         record = None if found is None else decode_record(found)
         if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
             raise ValueError(f"{TRANS_CHECK_MAX_TIME_TOPIC} has no such message")
+        check(record)
         key = key_of(parse_properties(record.properties))
         if self._endings.halves.find(key) is not None:
             return

@@ -89,7 +89,7 @@ async def test_who_reads_nothing_is_not_asked_for_more(broker: Broker) -> None:
         assert (await other.request(producer_beat("pg2", "c2"))).code == 0
         await make_due(broker.port)
         assert (await other.read(30)).ext["transactionId"] == "SMALL"
-        (connection,) = broker.context.consumers.members.producers_of("pg")
+        (connection,) = broker.context.consumers.members.producers_of("pg", "t")
         await until(lambda: not connection.takes_more, what="it has enough")
         await asyncio.sleep(0.5)  # several looks
         assert connection.transport.get_write_buffer_size() < UNSENT_MAX
