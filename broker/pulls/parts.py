@@ -83,6 +83,7 @@ class Pulling(Room):
         self, live: Live, writing: Writing, tables: Tables, cold: Cold, health: Health
     ) -> None:
         self._live = live
+        self.on_made: list[Callable[[], None]] = []  # others serve pulls from now on
         self.writing = writing
         self.tables = tables
         self.cold_reads = cold.reads
@@ -112,6 +113,8 @@ class Pulling(Room):
         """Have pulls served by what is made so, now and whenever settings change."""
         self.make = make
         self._apply(self._live.current)
+        for made in self.on_made:
+            made()
 
     def serve_again(self, pull: Pull, expired: bool) -> bool:
         """Run a pull that has waited once more; see `PullProcessor`."""

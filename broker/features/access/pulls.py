@@ -52,16 +52,25 @@ class UserRepeats(Repeats):
 
 
 class UserPulls:
-    """Answers pulls of all users, by the settings in force."""
+    """Answers pulls of all users, by the settings in force.
+
+    Where others than usual serve pulls (of static topics), they do, too, each as it comes.
+    """
 
     def __init__(self, settings: BrokerSettings, parts: Pulling) -> None:
         self._parts = parts
+        self._settings = settings
         self.apply(settings)
+        parts.on_made.append(lambda: self.apply(self._settings))
 
     def apply(self, settings: BrokerSettings) -> None:
         """Make anew what was made from settings."""
-        self._server = PullProcessor(settings, self._parts, UserRepeats)
-        self.serve_run: ServePulls | None = self._server.serve_run
+        parts, self._settings = self._parts, settings
+        self._server = parts.server
+        self.serve_run: ServePulls | None = None
+        if parts.make is PullProcessor:
+            self._server = PullProcessor(settings, parts, UserRepeats)
+            self.serve_run = self._server.serve_run
 
     def serve(self, pull: Pull) -> list[bytes | memoryview] | None:
         """Answer a pull that has just arrived; None when it is held."""
