@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import msgspec
-
+from aerobee.remoting import fastjson
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
 from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.config.secret_keys import HIDDEN, is_secret, without_secrets
-from aerobee.remoting.errors import RequestError
+from aerobee.remoting.errors import ProtocolError, RequestError
 from aerobee.remoting.net.access.changes import BODY, CHANGES, PROPERTIES
 from aerobee.remoting.net.access.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from aerobee.remoting.net.connection import Connection
@@ -96,7 +95,8 @@ class AuditLog:
             self._refused, self._since_s = 0, now_s
         self._refused += 1
         if self._refused <= REFUSED_PER_MINUTE:
-            self._note(connection, command, error.code, error.remark)
+            read = len(command.body) <= BODY_BYTES_MAX  # nobody has read it, and he may be anybody
+            self._note(connection, command, error.code, error.remark, read=read)
 
     def close(self) -> None:
         """Write what waits, if the disk takes it in time."""
@@ -148,15 +148,23 @@ class AuditLog:
         self._note(request.connection, request.command, code, remark)
 
     def _note(
-        self, connection: Connection, command: Command, result: int, remark: str | None
+        self,
+        connection: Connection,
+        command: Command,
+        result: int,
+        remark: str | None,
+        *,
+        read: bool = True,
     ) -> None:
         action, resource = CHANGES[command.code]
         user, proven = self.who(connection, command)
         fields = {key: value for key, value in command.ext.items() if key not in _SIGNING}
-        body = _body(command.code, bytes(command.body)) if command.body else None
-        named = _Named(fields)
-        if isinstance(body, dict):
-            named |= {f"{BODY}{key}": value for key, value in body.items()}
+        content = _content(command.code, bytes(command.body)) if command.body and read else None
+        named = _Named((key, value) for key, value in fields.items() if not key.startswith(BODY))
+        if isinstance(content, dict):
+            named |= {f"{BODY}{key}": value for key, value in content.items()}
+        elif command.body and BODY in resource:
+            named.clear()  # the header does not say it
         said: dict[str, Any] = {
             "user": user,
             "authenticated": proven,
@@ -165,8 +173,10 @@ class AuditLog:
             "resource": resource.format_map(named),
             "fields": fields,
         }
-        if body is not None:
-            said["body"] = body
+        if command.body:
+            size = len(command.body)
+            shown = content is not None and size <= BODY_BYTES_MAX
+            said["body"] = content if shown else {"bytes": size}
         said["result"] = result
         if remark:
             said["remark"] = remark
@@ -190,16 +200,16 @@ class _Named(dict[str, Any]):
         return next((self[each] for each in key.split("|") if self.get(each)), "?")
 
 
-def _body(code: int, data: bytes) -> Any:
-    """Return what a body says, or how long it is."""
+def _content(code: int, data: bytes) -> Any:
+    """Return what a body says to whoever serves it, None where it says nothing."""
     try:
-        if len(data) > BODY_BYTES_MAX:
-            return {"bytes": len(data)}
         if code in PROPERTIES:
+            if len(data) > BODY_BYTES_MAX:
+                return None
             return without_secrets(parse_java_properties(data.decode()))
-        return msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return {"bytes": len(data)}
+        return fastjson.loads(data)
+    except (ProtocolError, ValueError, RecursionError):
+        return None
 
 
 def _shown(value: Any, key: str = "", depth: int = 0) -> Any:

@@ -113,6 +113,12 @@ def test_what_is_asked_for_is_bounded_and_hides_secrets(
          "Group:g"),
         (Code.AUTH_CREATE_ACL, {"subject": "User:x"}, b'{"subject":"User:ann"}', "User:ann"),
         (Code.AUTH_CREATE_ACL, {"subject": "User:x"}, b'{"policies":[]}', "User:x"),
+        (Code.AUTH_CREATE_ACL, {"subject": "User:x", "body_subject": "User:y"}, b'{"policies":[]}',
+         "User:x"),
+        (Code.AUTH_CREATE_ACL, {"subject": "User:x"}, b'{"subject":"User:ann",' + b" " * 20_000
+         + b'"policies":[]}', "User:ann"),
+        (Code.AUTH_CREATE_ACL, {"subject": "User:x"}, b'{"subject":"User:ann",1:2}', "User:ann"),
+        (Code.AUTH_CREATE_ACL, {"subject": "User:x"}, b"no JSON", "?"),
         (Code.AUTH_DELETE_USER, {"username": "x"}, b'{"username":"ann"}', "User:x"),
         (Code.DELETE_TOPIC_IN_BROKER, {}, b"", "Topic:?"),
     ],
@@ -170,6 +176,17 @@ def test_a_full_disk_stops_nobody_and_is_told(
     told, after = sorted(lines(tmp_path / "a.log"), key=lambda line: line["action"], reverse=True)
     assert (told["action"], told["count"], told["server"]) == ("LINES_LOST", 1, "b")
     assert after["resource"] == "Topic:t"
+
+
+def test_a_long_body_of_who_is_refused_is_not_read(tmp_path: Path) -> None:
+    """He may be anybody: reading it takes time, and what its header says is not what it says."""
+    log, body = audit(tmp_path), b'{"subject":"User:ann",' + b" " * 20_000 + b'"policies":[]}'
+    refused = RequestError(DENIED, "no")
+    command = Command(Code.AUTH_CREATE_ACL, {"subject": "User:x"}, body)
+    log.refused(Connection(lambda *_: None), command, refused)
+    log.close()
+    (line,) = lines(tmp_path / "a.log")
+    assert (line["resource"], line["body"]) == ("?", {"bytes": len(body)})
 
 
 def test_who_is_refused_again_and_again_pushes_nothing_out(tmp_path: Path) -> None:
