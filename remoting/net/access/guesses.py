@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
+from itertools import islice
 from time import monotonic
 from typing import Final
 
@@ -12,6 +14,10 @@ PER_SECOND: Final = 2.0
 DELAY_S_MAX: Final = 30.0
 """Nobody is made to wait for longer, however often his address was wrong."""
 ADDRESSES_MAX: Final = 10_000
+ROOM_SHARE: Final = 10
+"""The part of them that is forgotten at once, where none is forgiven."""
+NETWORK_BITS: Final = 64
+"""Of an IPv6 address: whoever has one has all that begin so."""
 TOLD_PER_SECOND: Final = 10
 
 
@@ -29,7 +35,7 @@ class Guesses:
 
     def failed(self, host: str) -> float:
         """Count a signature that was wrong; return for how long its answer is to wait, seconds."""
-        now_s = self._clock_s()
+        now_s, host = self._clock_s(), _counted(host)
         count = self._of(host, now_s) + 1
         if len(self._wrong) >= ADDRESSES_MAX and host not in self._wrong:
             self._make_room(now_s)
@@ -55,9 +61,25 @@ class Guesses:
         return max(0.0, count - (now_s - since_s) * PER_SECOND)
 
     def _make_room(self, now_s: float) -> None:
-        """Forget who has not been wrong for a while, and if need be who was so first."""
+        """Forget who has not been wrong for a while, and if need be some who were so first.
+
+        Some, for looking at all takes time, and each new address would have it done.
+        """
         self._wrong = {
             host: wrong for host, wrong in self._wrong.items() if self._of(host, now_s) > 0
         }
-        if len(self._wrong) >= ADDRESSES_MAX:
-            del self._wrong[next(iter(self._wrong))]
+        excess = len(self._wrong) - ADDRESSES_MAX + 1 + ADDRESSES_MAX // ROOM_SHARE
+        for host in list(islice(self._wrong, max(0, excess))):
+            del self._wrong[host]
+
+
+def _counted(host: str) -> str:
+    """Return what stands for an address: of IPv6 the network that its owner has."""
+    if ":" not in host:
+        return host
+    address = ip_address(host.partition("%")[0])
+    if not isinstance(address, IPv6Address):
+        return host
+    if (mapped := address.ipv4_mapped) is not None:
+        return str(mapped)
+    return f"{int(address) >> (128 - NETWORK_BITS):x}::"

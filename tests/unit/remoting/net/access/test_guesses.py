@@ -52,6 +52,30 @@ def test_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried.failed("d") > 0
 
 
+def test_a_network_of_ipv6_is_one_address() -> None:
+    """Whoever has one of its addresses has them all; IPv4 in IPv6 is IPv4."""
+    tried = Guesses(Clock())
+    for number in range(BURST):
+        assert tried.failed(f"2001:db8::{number:x}") == 0.0
+    assert tried.failed("2001:db8:0:0:ffff::1%eth0") > 0
+    assert tried.failed("2001:db8:0:1::1") == 0.0
+    for number in range(BURST):
+        tried.failed("10.1.2.3" if number % 2 else "::ffff:10.1.2.3")
+    assert tried.failed("10.1.2.3") > 0
+
+
+def test_room_is_made_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All addresses are looked at for it, so not for each new one."""
+    monkeypatch.setattr(guesses, "ADDRESSES_MAX", 1000)
+    tried, looks = Guesses(Clock()), []
+    monkeypatch.setattr(tried, "_make_room", lambda now_s, make=tried._make_room: (
+        looks.append(now_s), make(now_s)
+    ))  # fmt: skip
+    for number in range(2000):
+        tried.failed(f"10.0.{number // 256}.{number % 256}")
+    assert 0 < len(looks) <= 11
+
+
 def test_refusals_are_told_in_a_bounded_number(caplog: pytest.LogCaptureFixture) -> None:
     """Of many within a second some, then how many more there were."""
     clock, log = Clock(), logging.getLogger("test")
