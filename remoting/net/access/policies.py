@@ -16,6 +16,8 @@ import msgspec
 from aerobee.remoting.words import RETRY_PREFIX
 
 ANY: Final = "*"
+MAPPED_BITS: Final = 96
+"""Of an IPv6 address before the IPv4 one in it."""
 
 
 class ResourceKind(enum.Enum):
@@ -133,8 +135,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def network(text: str) -> Network:
-    """Read an address or a CIDR range; raises ValueError for what is neither."""
-    return ipaddress.ip_network(text.strip(), strict=False)
+    """Read an address or a CIDR range; raises ValueError for what is neither.
+
+    IPv4 within IPv6 is IPv4, as it is of peers (`address`).
+    """
+    found = ipaddress.ip_network(text.strip(), strict=False)
+    mapped = getattr(found.network_address, "ipv4_mapped", None)
+    if mapped is None or found.prefixlen < MAPPED_BITS:
+        return found
+    return ipaddress.IPv4Network((mapped, found.prefixlen - MAPPED_BITS))
 
 
 def address(text: str) -> Address:

@@ -146,6 +146,15 @@ def test_it_decides_as_the_words_say(lines: list[tuple[str, Decision, Action]]) 
     assert made.decision(need("ab"), HERE) is expected
 
 
+@pytest.mark.parametrize("source", ["::ffff:10.1.2.3", "::ffff:10.0.0.0/104", "::ffff:0:0/96"])
+def test_a_network_in_ipv6_is_the_ipv4_one(source: str) -> None:
+    """As that of peers: an entry that refuses would never have matched."""
+    rules = acl(entry("Topic:*", ALLOW), entry("Topic:orders", DENY, sources=(source,)))
+    assert rules.decision(need("orders"), address("::ffff:10.1.2.3")) is DENY
+    assert rules.decision(need("orders"), HERE) is DENY
+    assert rules.decision(need("orders"), address("fd00::1")) is ALLOW
+
+
 def test_an_address_in_ipv6_is_the_ipv4_one() -> None:
     """A dual-stack socket says ::ffff:10.1.2.3, and a link's name does not matter."""
     made = acl(entry("*", ALLOW, sources=("10.1.2.3", "fe80::/10")))
