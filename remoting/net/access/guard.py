@@ -83,8 +83,13 @@ class Guard:
         """Whether a request passes for its address, be it signed or not.
 
         None that changes or tells of users does: a white list is no right to make oneself a user.
+        What is listed of a user counts while he is not disabled.
         """
-        return code not in BOOK_CODES and self.book.white.has(name, host)
+        if code in BOOK_CODES:
+            return False
+        user = self.book.users.get(name)
+        disabled = user is not None and user.status is UserStatus.DISABLE
+        return self.book.white.has("" if disabled else name, host)
 
     def allow(self, name: str, host: str, needs: Iterable[Need]) -> None:
         """Return where a user may do all of this from an address; raises Refusal."""

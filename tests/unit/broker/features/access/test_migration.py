@@ -97,6 +97,10 @@ async def test_an_account_passes_from_its_own_addresses(tmp_path: Path) -> None:
         assert (await asked.live.ask(Code.GET_BROKER_RUNTIME_INFO)).code == DENIED
     async with asking_broker(tmp_path) as asked:
         assert (await asked.user("ann", "wrong").send("t")).code == 0
+        off, on = UserInfo(user_status="disable"), UserInfo(user_status="enable")
+        for info, code in ((off, DENIED), (on, 0)):
+            await asked.root.ask(Code.AUTH_UPDATE_USER, {"username": "ann"}, info)
+            assert (await asked.user("ann", "wrong").send("t")).code == code
         assert (await asked.root.ask(Code.AUTH_DELETE_USER, {"username": "ann"})).code == 0
         assert (await asked.user("ann", "wrong").send("t")).code == DENIED
     kept = json.loads((tmp_path / "store" / "config" / "users.json").read_text())
