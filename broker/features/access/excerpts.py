@@ -17,6 +17,7 @@ from aerobee.broker.writing.parts import Writing
 from aerobee.broker.writing.queues import QueueExcerpt
 from aerobee.remoting.command import Codec
 from aerobee.remoting.headers.envelopes import SendFields
+from aerobee.remoting.net.access.users import NAME_CHARS_MAX
 
 PULLS_MAX: Final = 100_000
 """Pairs of topic and group of one user that are remembered; more are asked again."""
@@ -116,7 +117,8 @@ class Excerpt:
 
     def pulled(self, topic: str, group: str) -> None:
         """Note that he may pull messages of a topic as a group."""
-        if self._passes and len(self._pulls) < PULLS_MAX:
+        short = len(topic) <= NAME_CHARS_MAX and len(group) <= NAME_CHARS_MAX
+        if self._passes and short and len(self._pulls) < PULLS_MAX:
             self._pulls.add((topic, group))
 
     def may_pull(self, topic: str, group: str) -> bool:

@@ -9,6 +9,7 @@ from support.raw_peer import RawPeer
 from support.servers.live_broker import live_broker
 
 from aerobee.broker.features.access.connection import AskingConnection
+from aerobee.broker.features.access.feature import Access
 from aerobee.broker.front.connection import BrokerConnection
 from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.codes import RequestCode as Code
@@ -211,3 +212,15 @@ async def test_nothing_is_guarded_where_nobody_is_asked(tmp_path: Path) -> None:
         made = front.connect(front.traffic, None)  # type: ignore[arg-type]
         assert isinstance(made, AskingConnection)
         assert made.traffic.halves is None
+
+
+async def test_huge_names_are_not_remembered(tmp_path: Path) -> None:
+    """Who may consume everything could fill the memory with what is not there."""
+    async with asking_broker(tmp_path) as asked:
+        ann = await asked.with_rights("ann", "Topic:* Sub", "Group:* Sub")
+        for topic, group in (("t" * 60_000, "g"), ("t", "g" * 60_000), ("t", "g")):
+            await ann.pull(topic, group)
+        (access,) = (each for each in asked.live.broker.context.rooms if isinstance(each, Access))
+        kept = [excerpt._pulls for excerpt in access._excerpts.values()]
+        assert {("t", "g")} in kept
+        assert all(len(name) <= 255 for pulls in kept for pair in pulls for name in pair)
