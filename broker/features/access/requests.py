@@ -101,13 +101,13 @@ class BookRequests:
         info = decode_body(AclInfo, request.command.body)
         subject = request.header.subject or ""
         self._book.put_acl(subject, info)
-        return await self._changed(request, f"policies of {info.subject or subject} changed")
+        return await self._changed(request, f"policies of {info.subject or subject!r} changed")
 
     async def _delete_acl(self, _: object, request: Request[DeleteAclRequest]) -> Outcome:
         self._check_caller(request)
         header = request.header
         self._book.delete_acl(header.subject or "", header.policy_type, header.resource)
-        told = f"policies of {header.subject} deleted, {header.resource or 'all'}"
+        told = f"policies of {header.subject!r} deleted, {header.resource or 'all'!r}"
         return await self._changed(request, told)
 
     def _get_acl(self, _: object, request: Request[SubjectRequest]) -> Outcome:
