@@ -43,6 +43,7 @@ class StaticTopics(Feature):
         self.answers.on(RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, CreateTopicRequest)(
             self._update
         )
+        self._turn = asyncio.Lock()
         self._tasks = Tasks(context.health.faults.caught)
         self._serving: Serving | None = None
         context.tables.topics.on_deleted.append(lambda topic: self.table.drop(topic.topic_name))
@@ -95,32 +96,60 @@ class StaticTopics(Feature):
         detail = decode_body(TopicQueueMappingDetail, request.command.body)
         if detail.topic != header.topic:
             raise refused(f"the mapping is of topic {detail.topic}, not of {header.topic}")
-        planned = self.table.planned(detail, force=bool(header.force))
-        config = context.tables.topics.update(
-            TopicConfig(
-                topic_name=header.topic,
-                read_queue_nums=header.read_queue_nums,
-                write_queue_nums=header.write_queue_nums,
-                perm=header.perm,
-                topic_filter_type=header.topic_filter_type,
-                topic_sys_flag=header.topic_sys_flag or 0,
-            )
-        )
+        async with self._turn:  # of two at once the second follows what the first has left
+            announced = context.cluster.announcements.announce(await self._decide(header, detail))
+        await until_known(announced)
+        return Reply()
+
+    async def _decide(
+        self, header: CreateTopicRequest, detail: TopicQueueMappingDetail
+    ) -> TopicConfig:
+        """Put a mapping in force, and its topic when the disk has it; RequestError: neither is."""
+        topic, topics = header.topic, self._context.tables.topics
+        topics.check_new([topic])
+        was = self.table.details.get(topic)
+        anew = not topics.is_listed(topic)  # what a kill has left of one that is no topic
+        planned = self.table.planned(detail, force=bool(header.force), anew=anew)
         self.table.put(planned)
-        context.tables.topics.next_version()  # whoever has checked requests for it checks again
-        self._follow(header.topic)
+        self._follow(topic)
         try:
             await self.table.file.flush()  # first: a topic without its mapping is another topic
+            if self.table.details.get(topic) is not planned:
+                raise refused(f"topic {topic} has been deleted meanwhile")
+            return topics.update(
+                TopicConfig(
+                    topic_name=topic,
+                    read_queue_nums=header.read_queue_nums,
+                    write_queue_nums=header.write_queue_nums,
+                    perm=header.perm,
+                    topic_filter_type=header.topic_filter_type,
+                    topic_sys_flag=header.topic_sys_flag or 0,
+                )
+            )
         except OSError as error:
+            self._take_back(planned, was)
             raise RequestError(
                 ResponseCode.SERVICE_NOT_AVAILABLE, f"the mapping cannot be kept: {error}"
             ) from None
-        await until_known(context.cluster.announcements.announce(config))
-        return Reply()
+        except RequestError:
+            self._take_back(planned, was)
+            raise
+
+    def _take_back(
+        self, planned: TopicQueueMappingDetail, was: TopicQueueMappingDetail | None
+    ) -> None:
+        """Go on by the mapping that was in force, unless the topic has gone meanwhile."""
+        if self.table.details.get(planned.topic) is planned:
+            if was is None:
+                self.table.drop(planned.topic)
+            else:
+                self.table.put(was)
+            self._follow(planned.topic)
 
     def _follow(self, topic: str) -> None:
         """Read requests by the new mapping, also those that wait."""
         context = self._context
+        context.tables.topics.next_version()  # whoever has checked requests for it checks again
         if self._serving is None:
             self._begin()
             self.before_requests()

@@ -1,5 +1,6 @@
 """Requests about older stretches of logical queues, which other brokers have (RpcClientImpl)."""
 
+import asyncio
 import time
 from typing import Final
 
@@ -25,7 +26,9 @@ class OtherBrokers:
         self._live = live
         self._calls = cluster.calls
         self._addresses: dict[str, str] = {}
+        self._doubted: set[str] = set()  # did not answer where they were
         self._asked_s = float("-inf")
+        self._turn = asyncio.Lock()
         self._under_way = 0
 
     async def ask(self, broker: str, code: int, header: Header) -> Command:
@@ -48,6 +51,8 @@ class OtherBrokers:
                 raise
             if isinstance(error, NotConnected):
                 self._addresses.pop(broker, None)  # it may have moved
+            else:
+                self._doubted.add(broker)  # so it may, and the connection to nobody still stands
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"broker {broker} does not answer: {error}"
             ) from None
@@ -55,13 +60,17 @@ class OtherBrokers:
             self._under_way -= 1
 
     async def _address(self, broker: str) -> str:
+        if not self._is_known(broker):
+            async with self._turn:  # who comes while nameservers are asked waits for the answer
+                if not self._is_known(broker) and time.monotonic() - self._asked_s >= FRESH_S:
+                    await self._look()
         address = self._addresses.get(broker)
-        if address is None and time.monotonic() - self._asked_s >= FRESH_S:
-            await self._look()
-            address = self._addresses.get(broker)
         if address is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"cannot find addr for broker {broker}")
         return address
+
+    def _is_known(self, broker: str) -> bool:
+        return broker in self._addresses and broker not in self._doubted
 
     async def _look(self) -> None:
         """Ask the first nameserver that answers where all brokers are."""
@@ -77,4 +86,5 @@ class OtherBrokers:
                 continue
             masters = {name: data.broker_addrs.get(MASTER_ID) for name, data in found.items()}
             self._addresses = {name: address for name, address in masters.items() if address}
+            self._doubted.clear()
             return

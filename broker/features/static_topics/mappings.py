@@ -50,11 +50,13 @@ class MappingTable:
                     detail.bname,
                 )
 
-    def planned(self, detail: TopicQueueMappingDetail, *, force: bool) -> TopicQueueMappingDetail:
+    def planned(
+        self, detail: TopicQueueMappingDetail, *, force: bool, anew: bool = False
+    ) -> TopicQueueMappingDetail:
         """Return what is to be kept where somebody brings a mapping; RequestError if it may not be.
 
         Logical queues that it leaves out stay as they are. With `force` it replaces what is kept,
-        whatever that was.
+        whatever that was. `anew` says that there is no such topic, and what is kept counts nothing.
         """
         if detail.bname != self._broker_name:
             raise refused(
@@ -62,7 +64,7 @@ class MappingTable:
             )  # RocketMQ takes it
         self._check(detail.hosted_queues)
         old = self.details.get(detail.topic)
-        if old is None:
+        if old is None or anew:
             return detail
         if not force:
             _check_replaces(old, detail)

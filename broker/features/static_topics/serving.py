@@ -19,7 +19,8 @@ from aerobee.remoting.bodies import (
     decode_body,
     encode_body,
 )
-from aerobee.remoting.codes import RequestCode
+from aerobee.remoting.codes import RequestCode, ResponseCode
+from aerobee.remoting.errors import RequestError
 from aerobee.remoting.headers.topics import TopicRequest
 from aerobee.remoting.net.routes import Dispatcher, NoHeader, Outcome, Processor, Reply, Request
 from aerobee.remoting.net.tasks import Tasks
@@ -86,7 +87,17 @@ class Serving:
         async def delete(ctx: Context, request: Request[TopicRequest]) -> Outcome:
             """Answer when a topic's mapping is gone from the disk, too."""
             outcome: Outcome = await serve(ctx, request)  # type: ignore[misc]
-            await self._table.file.flush()
+            if not ctx.tables.topics.is_listed(request.header.topic):  # nor was, after a kill
+                self._table.drop(request.header.topic)
+            try:
+                await self._table.file.flush()
+            except OSError as error:
+                raise RequestError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"topic {request.header.topic} is deleted, but a restart may bring its mapping"
+                    f" back: the disk refuses: {error}; make room on it, or look after it, and"
+                    " delete it again",
+                ) from None
             return outcome
 
         return delete
