@@ -52,6 +52,24 @@ class StoreLock:
         _held.add(self._root)
         return fd
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it is taken, by this."""
+        return self._fd >= 0
+
+    def is_taken(self) -> bool:
+        """Whether another process has the store, as far as who may only read it can tell."""
+        try:
+            fd = self._files.open(self._root / LOCK, write=False)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        try:
+            return self._files.is_locked(fd)
+        finally:
+            self._files.close(fd)
+
     def _write_text(self, fd: int) -> None:
         """Leave what Java leaves; nobody reads it, so a full disk may keep it out."""
         try:

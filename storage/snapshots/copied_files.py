@@ -1,6 +1,7 @@
 """Files copied with their holes and their checksum, in one reading."""
 
 import hashlib
+import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,8 @@ def copy_file(
     made = FileSum()
     fd = files.open(source, write=False)
     try:
-        size, mode = files.size(source), stat.S_IMODE(source.stat().st_mode)
+        found = os.fstat(fd)  # of this file: its name may be another's by now
+        size, mode = found.st_size, stat.S_IMODE(found.st_mode)
         copy = files.open(target, create=True)
         try:
             with naming(target):

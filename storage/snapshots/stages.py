@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from aerobee.storage.errors import StoreError
 from aerobee.storage.layout import (
+    BATCH_ENTRIES,
+    BATCH_UNITS,
     BOOT_NOTE,
     COMMIT_LOG,
     COMPACTED,
     COMPACTING,
     COMPACTION,
     CONFIG,
+    CONSUME_QUEUE,
     COPIED,
     DELETED,
     INDEX_SUMS,
@@ -32,7 +36,16 @@ from aerobee.storage.layout import (
 
 TIMER_FILES: Final = (TIMERS, TIMER_CHECK, "config/timermetrics", TIMER_WHEEL)
 """The note of timers, and what has to be of the same moment."""
-LATE_FILES: Final = (TOPICS, "config/subscriptionGroup.json", DELETED)
+_GROUPS: Final = "config/subscriptionGroup.json"
+_MAPPINGS: Final = "config/topicQueueMapping.json"
+LATE_NOTES: Final = (TOPICS, _GROUPS, _MAPPINGS, DELETED)
+LATE_FILES: Final = (
+    *LATE_NOTES,
+    *(f"{name}.bak" for name in (TOPICS, _GROUPS, _MAPPINGS)),
+    f"{_GROUPS}.changes",
+)
+"""What says which topics there are, and were, and what has to be of the same moment: a file's
+backup, for it takes the file's place for a moment, and the changes that belong to one of them."""
 _LEFT: Final = frozenset({LOCK, BOOT_NOTE})
 """Who has the store, and what its memory holds: both are of one process, or boot, alone."""
 _EARLY_FOLDERS: Final = (CONFIG, INDEX_SUMS)
@@ -44,7 +57,8 @@ _UNSAFE: Final = ("rocksdb", "consumequeue_r")
 def walk(root: Path, folder: str = "") -> Iterator[str]:
     """Yield the regular files below a folder of the store, by their paths within it.
 
-    Files of a step that has not ended (`.tmp`) are none; what goes meanwhile is passed over.
+    Files of a step that has not ended (`.tmp`) are none; what goes meanwhile is passed over. Raises
+    StoreError for a link that leads nowhere: what it stands for would be missing.
     """
     try:
         with os.scandir(root / folder) as found:
@@ -56,8 +70,13 @@ def walk(root: Path, folder: str = "") -> Iterator[str]:
         if entry.is_dir():
             if path != RESTORING:
                 yield from walk(root, path)
-        elif entry.is_file() and not path.endswith(".tmp") and path not in _LEFT:
-            yield path
+        elif entry.is_file():
+            if not path.endswith(".tmp") and path not in _LEFT:
+                yield path
+        elif entry.is_symlink():
+            raise StoreError(
+                f"{root / path} leads to {(root / path).readlink()}, which is not there"
+            )
 
 
 def early(root: Path) -> list[str]:
@@ -91,6 +110,13 @@ def compaction(root: Path, *, served: bool) -> list[str] | None:
     if any(path.endswith(f"/{SWAP}") for path in names):
         return None
     return [path for path in names if f"/{COMPACTING}/" not in path]
+
+
+def has_queues(root: Path) -> bool:
+    """Whether there are entries of messages, which a log has, or had."""
+    return any(
+        True for each in (CONSUME_QUEUE, BATCH_ENTRIES, BATCH_UNITS) for _ in walk(root, each)
+    )
 
 
 def unsafe(root: Path) -> str | None:

@@ -86,6 +86,10 @@ class SnapshotTaker:
             served = not self._take(lock)
             try:
                 end = self._copy(served)
+                if not served and not lock.is_held and lock.is_taken():
+                    raise StoreError(
+                        f"{self._root}: a broker has opened it meanwhile: the same again"
+                    )
             finally:
                 lock.release()
             self._remove_others()
@@ -105,6 +109,12 @@ class SnapshotTaker:
     def _check_source(self) -> None:
         if not log_files(self._root, self._log) and not (self._root / "config").is_dir():
             raise StoreError(f"{self._root} is no store: it has neither a log nor config/")
+        if not log_files(self._root, self._log) and stages.has_queues(self._root):
+            where = self._log or self._root / COMMIT_LOG
+            raise StoreError(
+                f"{self._root} has queues of messages, and {where} has no log: say where it lies"
+                " (--commit-log, the broker's storePathCommitLog)"
+            )
         root, target = self._root.resolve(), self._target.resolve()
         inside = [root, *([self._log.resolve()] if self._log is not None else ())]
         if any(target == each or each in target.parents for each in inside):
@@ -123,6 +133,9 @@ class SnapshotTaker:
         if not self._files.try_lock(self._part):
             self._files.close(self._part)
             raise FolderTaken(f"{self._target}: another process takes a snapshot to there")
+        if MANIFEST in self._files.names(self._target):  # it has ended since we looked
+            self._files.close(self._part)
+            raise FolderTaken(f"{self._target} is a snapshot already: choose another folder")
         self._earlier = read_part(self._files, self._target, self._part)
         self._files.make_directory(self._copies)
 
@@ -137,6 +150,7 @@ class SnapshotTaker:
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES):
                 raise
+            return not lock.is_taken()  # we may not write to it, its broker may
         return True
 
     def _copy(self, served: bool) -> int | None:
@@ -158,15 +172,25 @@ class SnapshotTaker:
         """Count what there is to copy, and refuse a disk that has no room for it."""
         root, needed = self._root, 0
         names = [*stages.walk(root)]
+        if strange := next((name for name in names if not _is_text(name)), None):
+            raise StoreError(
+                f"{root}: {strange!r} is no name in UTF-8: rename the file, or remove it"
+            )
         sources = [root / name for name in names if not name.startswith(f"{COMMIT_LOG}/")]
         for span in log_files(root, self._log):
             if self._reusable(span) is None:
                 sources.append(span.path)
+        part = os.fstat(self._part)
         for source in sources:
             try:
-                needed += min(source.stat().st_blocks * 512, source.stat().st_size)
+                found = source.stat()
             except FileNotFoundError:
                 continue
+            if os.path.samestat(found, part):  # by a link
+                raise FolderTaken(
+                    f"{self._target} lies in the store that is to be copied: {source}"
+                )
+            needed += min(found.st_blocks * 512, found.st_size)
         self._total = 2 * needed
         free = os.statvfs(self._target)
         have = free.f_bavail * free.f_frsize + self._bytes_there()
@@ -213,7 +237,7 @@ class SnapshotTaker:
     def _copy_late(self) -> None:
         """Copy what says which topics there are and were, of one moment."""
         self._until_still(
-            lambda: [identity(self._root / name) for name in stages.LATE_FILES],
+            lambda: [identity(self._root / name) for name in stages.LATE_NOTES],
             lambda: list(stages.LATE_FILES),
         )
 
@@ -244,8 +268,8 @@ class SnapshotTaker:
                 self._forget(name)
             if time.monotonic() > ends:
                 raise StoreError(
-                    f"{self._root}: files of {COMPACTION} or of timers change faster than they are"
-                    f" read, for {STILL_S:g} s: take it when there is less to do"
+                    f"{self._root}: files of {COMPACTION}, timers or topics change faster than they"
+                    f" are read, for {STILL_S:g} s: take it when there is less to do"
                 )
             time.sleep(PAUSE_S)
 
@@ -305,6 +329,11 @@ class SnapshotTaker:
     def _seen(self, count: int) -> None:
         self._done += count
         self._show(self._done, max(self._total, self._done))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name can stand in the list of what a snapshot has."""
+    return name.isascii() or name == name.encode(errors="replace").decode()
 
 
 def identity(path: Path) -> tuple[int, int]:
