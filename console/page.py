@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from aiohttp import web
 
 from aerobee.console.changes import Changes
+from aerobee.console.door.forms import form_of
 from aerobee.console.door.guard import HTMX
 from aerobee.console.door.sessions import Session
 from aerobee.console.reach import ViewerAdmin
@@ -102,12 +103,8 @@ class Visit:
         return min(max(int(text), least), most)
 
     async def form(self) -> Mapping[str, str]:
-        """Return the fields of the form, of several with one name the last; files are none."""
-        return {
-            name: value
-            for name, value in (await self.request.post()).items()
-            if isinstance(value, str)
-        }
+        """Return the fields of the form, of several with one name the last."""
+        return dict((await form_of(self.request)).items())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Answer with a template, a whole page or, where it is written as one, a part."""

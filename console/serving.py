@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from aerobee.console.app import Console
 from aerobee.console.settings import ConsoleSettings
@@ -19,6 +20,8 @@ STOP_TIMEOUT_S: Final = 3.0
 WAITING_MAX: Final = 128
 CONNECTIONS_MAX: Final = 512
 HEADER_BYTES_MAX: Final = 16 << 10
+IDLE_S: Final = 30.0
+"""So long a connection may have no request under way; a head that is not whole is none."""
 
 
 class ConsoleServer:
@@ -54,6 +57,9 @@ class ConsoleServer:
             handle_signals=False,
             shutdown_timeout=STOP_TIMEOUT_S,
             max_field_size=HEADER_BYTES_MAX,
+            keepalive_timeout=IDLE_S,
+            auto_decompress=False,
+            logger=_http_log(),
         )
         await self._runner.setup()
         try:
@@ -98,6 +104,22 @@ class ConsoleServer:
         assert self._runner is not None and self._runner.server is not None
         server = self._runner.server
         return server() if len(server.connections) < CONNECTIONS_MAX else _OneTooMany()
+
+
+class _OursAlone(logging.Filter):
+    """Lets nothing through that a client causes by what he sends: he could fill the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError | OSError)
+
+
+def _http_log() -> logging.Logger:
+    """Return where the HTTP server tells of what goes wrong in it."""
+    http_log = logging.getLogger(f"{__name__}.http")
+    if not http_log.filters:
+        http_log.addFilter(_OursAlone())
+    return http_log
 
 
 class _OneTooMany(asyncio.Protocol):

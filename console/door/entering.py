@@ -7,8 +7,10 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from aerobee.console.door.forms import form_of
 from aerobee.console.door.guard import (
     HTMX,
+    called,
     caller,
     cookie_name,
     is_foreign,
@@ -102,7 +104,7 @@ class Door:
             raise web.HTTPRequestEntityTooLarge(LOGIN_BYTES_MAX, request.content_length or 0)
         if is_foreign(request):
             raise web.HTTPForbidden(text="Log in by the form of this console.")
-        fields = await request.post()
+        fields = await form_of(request)
         address = caller(request, behind_proxy=self._behind_proxy)
         wait_s = self._of_address.take(address) or self._of_all.take(_EVERYBODY)
         if wait_s:
@@ -110,8 +112,8 @@ class Door:
                 text=f"Too many logins: try again in {int(wait_s) + 1} s.",
                 headers={"Retry-After": str(int(wait_s) + 1)},
             )
-        name, secret = str(fields.get("name", "")).strip(), str(fields.get("password", ""))
-        target = str(fields.get("next", "/"))
+        name, secret = fields.get("name", "").strip(), fields.get("password", "")
+        target = fields.get("next", "/")
         try:
             viewer = await self._logins.viewer(name, secret)
         except LoginRefused as error:
@@ -152,4 +154,6 @@ class Door:
         return web.Response(text=text, status=status, content_type="text/html")
 
     def _local(self, request: web.Request) -> Viewer | None:
-        return self._logins.local(request.remote, request.host, is_forwarded=is_forwarded(request))
+        return self._logins.local(
+            request.remote, called(request), is_forwarded=is_forwarded(request)
+        )

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from aerobee.console.door.forms import form_of
 from aerobee.console.door.sessions import Session
 
 POLICY: Final = (
@@ -54,13 +55,25 @@ def caller(request: web.Request, *, behind_proxy: bool) -> str:
     return forwarded.rpartition(",")[2].strip()[:100] or request.remote or ""
 
 
+def called(request: web.Request) -> str:
+    """Return the name, and port, by which a browser calls this server; "" where it says none."""
+    return request.headers.get("Host", "")
+
+
 def is_foreign(request: web.Request) -> bool:
     """Whether a browser says that a page of elsewhere sends this."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return site not in ("same-origin", "none")
     origin = request.headers.get("Origin")
-    return origin is not None and urlsplit(origin).netloc != request.host
+    return origin is not None and _place_of(origin) != called(request)
+
+
+def _place_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 async def is_meant(request: web.Request, session: Session) -> bool:
@@ -69,9 +82,8 @@ async def is_meant(request: web.Request, session: Session) -> bool:
         return False
     token = request.headers.get(CSRF_HEADER)
     if token is None:
-        field = (await request.post()).get(CSRF)
-        token = field if isinstance(field, str) else ""
-    return hmac.compare_digest(token.encode(), session.csrf.encode())
+        token = (await form_of(request)).get(CSRF, "")
+    return hmac.compare_digest(token.encode("utf-8", "replace"), session.csrf.encode())
 
 
 def local_path(text: str) -> str:

@@ -15,6 +15,7 @@ from aerobee.admin.access import (
     new_entry,
 )
 from aerobee.client.errors import BrokerRefused, InvalidUse
+from aerobee.console.door.forms import form_of
 from aerobee.console.listing import ListPage
 from aerobee.console.page import ConsolePage, PageRoute, Visit
 from aerobee.console.roles import ConsoleRole
@@ -158,11 +159,11 @@ async def delete(visit: Visit) -> web.StreamResponse:
 
 async def decide(visit: Visit) -> web.StreamResponse:
     """Say what a user may do to a resource."""
-    name, form = visit.path("user"), await visit.request.post()
-    resource = str(form.get("resource", "")).strip()
-    actions = [_one_of(str(action), ACTIONS) for action in form.getall("actions", [])]
-    decision = _one_of(str(form.get("decision", Decision.ALLOW.value)), DECISIONS)
-    sources = [text.strip() for text in str(form.get("sources", "")).split(",") if text.strip()]
+    name, form = visit.path("user"), await form_of(visit.request)
+    resource = form.get("resource", "").strip()
+    actions = [_one_of(action, ACTIONS) for action in form.getall("actions", [])]
+    decision = _one_of(form.get("decision", Decision.ALLOW.value), DECISIONS)
+    sources = [text.strip() for text in form.get("sources", "").split(",") if text.strip()]
     if not resource or not actions:
         raise InvalidUse("Name a resource, such as Topic:orders or Group:bill*, and actions.")
     is_denied = decision == Decision.DENY.value

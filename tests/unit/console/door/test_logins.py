@@ -1,5 +1,6 @@
 """Who is let in, as what: users of the cluster, `admin`, and whoever sits at this machine."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -208,3 +209,14 @@ async def test_a_login_leads_to_no_other_place(target: str) -> None:
     ):
         fields = {"name": "admin", "password": "correct horse", "next": target}
         assert (await browser.post("/login", fields)).path == "/"
+
+
+async def test_who_names_no_server_is_not_from_this_machine() -> None:
+    """A proxy of old passes on no name, and would bring everybody in."""
+    async with EmbeddedCluster() as cluster, live_console(cluster.namesrv_addr) as browser:
+        host, port = browser.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        answer = (await reader.read()).decode()
+        writer.close()
+        assert "303" in answer.splitlines()[0] and "/login" in answer, answer
