@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
 import time
 from typing import Final
@@ -22,6 +24,8 @@ CONNECTIONS_MAX: Final = 512
 HEADER_BYTES_MAX: Final = 16 << 10
 IDLE_S: Final = 30.0
 """So long a connection may have no request under way; a head that is not whole is none."""
+UNREAD_S: Final = 30
+"""So long the system waits for somebody to read what he asked for, before it drops him."""
 
 
 class ConsoleServer:
@@ -73,6 +77,7 @@ class ConsoleServer:
         except BaseException:
             await self.stop()
             raise
+        _drop_who_reads_nothing(self._listening)
         listens = format_address(settings.console_host or "0.0.0.0", self.port)
         log.info("console_serves listens=%s", listens)
         if not (settings.is_on_loopback or settings.has_tls):
@@ -104,6 +109,16 @@ class ConsoleServer:
         assert self._runner is not None and self._runner.server is not None
         server = self._runner.server
         return server() if len(server.connections) < CONNECTIONS_MAX else _OneTooMany()
+
+
+def _drop_who_reads_nothing(server: asyncio.Server) -> None:
+    """Have the system end connections whose peers take nothing; they would fill the places."""
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is None:
+        return
+    for each in server.sockets:
+        with socket.socket(fileno=os.dup(each.fileno())) as listening:  # connections inherit it
+            listening.setsockopt(socket.IPPROTO_TCP, option, UNREAD_S * 1000)
 
 
 class _OursAlone(logging.Filter):
