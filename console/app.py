@@ -110,9 +110,10 @@ class Console:
                 text=f"This takes the role {role.word}; {session.viewer.name} is"
                 f" {session.viewer.role.word}."
             )
-        wait_s = self._requests.take(session.token)
+        name = session.viewer.name  # not his session: whoever keeps no cookie has many
+        wait_s = self._requests.take(name)
         if costly:
-            wait_s = max(wait_s, self._costly.take(session.token))
+            wait_s = max(wait_s, self._costly.take(name))
         if wait_s:
             raise web.HTTPTooManyRequests(
                 text="Too many requests of one viewer: wait a moment.",

@@ -13,6 +13,7 @@ from aerobee.console.door.guard import (
     called,
     caller,
     cookie_name,
+    is_embedded,
     is_foreign,
     is_forwarded,
     is_meant,
@@ -54,9 +55,15 @@ class Door:
         self._of_all = Rations(burst=60, per_s=2)
 
     def session(self, request: web.Request) -> Session | None:
-        """Return whose request it is; who comes from this machine gets a session unasked."""
+        """Return whose request it is; who comes from this machine gets a session unasked.
+
+        What a page of elsewhere has fetched is nobody's: it could ask brokers for much.
+        """
+        is_get = request.method in ("GET", "HEAD")
+        if is_get and is_embedded(request):
+            return None
         found = self.known(request)
-        if found is None and request.method in ("GET", "HEAD"):
+        if found is None and is_get:
             local = self._local(request)
             found = self._sessions.begin(local) if local is not None else None
         return found

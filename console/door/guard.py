@@ -5,7 +5,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from aerobee.console.door.forms import form_of
 from aerobee.console.door.sessions import Session
@@ -31,7 +31,8 @@ HTMX: Final = "HX-Request"
 CSRF: Final = "csrf"
 CSRF_HEADER: Final = "X-CSRF-Token"
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
+_FORWARDED: Final = frozenset({"forwarded", "x-real-ip", "via"})
+_FORWARDED_PREFIX: Final = "x-forwarded-"
 _LOCAL_PATH: Final = re.compile(r"/(?![/\\])[^\x00-\x20\\]*")
 
 
@@ -45,8 +46,11 @@ def secure(response: web.StreamResponse, *, has_tls: bool) -> None:
 
 
 def is_forwarded(request: web.Request) -> bool:
-    """Whether a proxy says that it brings somebody else's request."""
-    return any(name in request.headers for name in _FORWARDED)
+    """Whether a proxy says that it brings somebody else's request, or speaks as only they do."""
+    if request.version < HttpVersion11:
+        return True
+    names = (name.lower() for name in request.headers)
+    return any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIX) for name in names)
 
 
 def caller(request: web.Request, *, behind_proxy: bool) -> str:
@@ -74,6 +78,11 @@ def _place_of(origin: str) -> str | None:
         return urlsplit(origin).netloc
     except ValueError:
         return None
+
+
+def is_embedded(request: web.Request) -> bool:
+    """Whether a page of elsewhere has this fetched by itself, as an image or a frame of its own."""
+    return is_foreign(request) and request.headers.get("Sec-Fetch-Dest", "document") != "document"
 
 
 async def is_meant(request: web.Request, session: Session) -> bool:

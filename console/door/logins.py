@@ -45,7 +45,9 @@ class Logins:
         self._password = settings.console_password
         self._role_max = settings.role_max
         self.is_on_loopback = settings.is_on_loopback
-        self.lets_machine_in = settings.is_on_loopback and not self._password and sights.own is None
+        self.lets_machine_in = settings.is_on_loopback and not (
+            self._password or sights.own is not None or settings.console_behind_tls
+        )
         """Whether who comes from this machine is asked nothing."""
 
     def local(self, peer: str | None, host: str, *, is_forwarded: bool) -> Viewer | None:

@@ -220,3 +220,45 @@ async def test_who_names_no_server_is_not_from_this_machine() -> None:
         answer = (await reader.read()).decode()
         writer.close()
         assert "303" in answer.splitlines()[0] and "/login" in answer, answer
+
+
+@pytest.mark.parametrize(
+    "headers", [{"X-Forwarded-Proto": "https"}, {"X-Forwarded-Host": "console"}, {"Via": "1.1 a"}]
+)
+async def test_whom_a_proxy_brings_is_not_from_this_machine(headers: dict[str, str]) -> None:
+    """Whatever it says of itself."""
+    async with EmbeddedCluster() as cluster, live_console(cluster.namesrv_addr) as browser:
+        assert "<h1>Overview" not in (await browser.get("/", **headers)).text
+        assert await is_in(browser)
+
+
+async def test_behind_a_proxy_nobody_is_from_this_machine() -> None:
+    """One that says nothing of itself would bring everybody in as an admin."""
+    async with (
+        EmbeddedCluster() as cluster,
+        live_console(cluster.namesrv_addr, console_behind_tls=True) as browser,
+    ):
+        assert not await is_in(browser)
+
+
+async def test_who_keeps_no_cookie_is_no_other_viewer() -> None:
+    """Each request of his would be the first one of somebody who may do much at once."""
+    async with EmbeddedCluster() as cluster, live_console(cluster.namesrv_addr) as browser:
+        statuses = []
+        for _ in range(30):
+            browser.session.cookie_jar.clear()
+            statuses.append((await browser.get("/messages")).status)
+        assert statuses[:20] == [200] * 20 and statuses[-1] == 429
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_what_a_foreign_page_embeds_is_nobodys(site: str) -> None:
+    """It sees no answer, but brokers would be asked; a link of it leads here all the same."""
+    async with EmbeddedCluster() as cluster, live_console(cluster.namesrv_addr) as browser:
+        assert await is_in(browser)
+        for kind in ("image", "iframe", "empty"):
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": kind}
+            shown = await browser.get("/messages?topic=orders", **headers)
+            assert shown.path.startswith("/login"), shown.path
+        linked = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
+        assert "<h1>Overview" in (await browser.get("/", **linked)).text
