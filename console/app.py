@@ -25,6 +25,7 @@ from aerobee.console.roles import ConsoleRole
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sights import Sights
 from aerobee.remoting.errors import Unavailable
+from aerobee.remoting.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ FORM_BYTES_MAX: Final = 6 << 20
 """Of what is posted; a message that is published is part of a form."""
 REQUEST_S: Final = 45.0
 """So long a request may take from its head to its answer, whoever is slow."""
+SWEEP_MS: Final = 60_000
+"""So often it is asked whether who is logged in may still be."""
 ASSET_AGE_S: Final = 365 * 24 * 3600
 
 
@@ -47,10 +50,12 @@ class Console:
         self._frame = PageFrame(self.render, Changes())
         self._requests = Rations(burst=300, per_s=50)
         self._costly = Rations(burst=20, per_s=2)
+        self._tasks = Tasks()
 
     def application(self) -> web.Application:
         """Return what answers; `close` is for afterwards."""
         app = web.Application(client_max_size=FORM_BYTES_MAX, middlewares=[self._answer])
+        app.on_startup.append(self._begin)
         app.router.add_get("/healthz", _healthz)
         app.router.add_get(f"{PREFIX}/{{digest}}/{{name}}", self._asset)
         app.router.add_get("/login", self.door.show)
@@ -63,7 +68,11 @@ class Console:
 
     async def close(self) -> None:
         """Close every connection to the cluster."""
+        await self._tasks.close()
         await self.sights.close()
+
+    async def _begin(self, _: web.Application) -> None:
+        self._tasks.every(SWEEP_MS, self.door.sweep, "console sweep")
 
     def render(
         self, template: str, values: Mapping[str, Any], session: Session | None = None

@@ -1,15 +1,11 @@
 """One sight of the cluster for each user whose secret is known, closed when he has gone."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from aerobee.console.reach import ViewerAdmin
 from aerobee.console.settings import ConsoleSettings
 from aerobee.console.sight import Sight
 from aerobee.remoting.net.access.credentials import SessionCredentials
-
-SIGHTS_MAX: Final = 64
-"""Users that have connections of their own at a time; the one that is not logged in goes first."""
 
 
 class Sights:
@@ -42,12 +38,11 @@ class Sights:
             sight.forget()
 
     async def keep(self, users: Iterable[SessionCredentials | None]) -> None:
-        """Close the sights of those who are not among `users`, once there are many."""
-        if len(self._by_user) <= SIGHTS_MAX:
-            return
+        """Close the sights of those who are not among `users`, and forget their secrets."""
         kept = {self.own, None, *users}
         for credentials in [each for each in self._by_user if each not in kept]:
-            await self._by_user.pop(credentials).close()
+            if (sight := self._by_user.pop(credentials, None)) is not None:
+                await sight.close()
 
     async def close(self) -> None:
         """Close all."""

@@ -130,7 +130,7 @@ class Door:
             return self._form(request, target, str(error), 502)
         self._sessions.end(request.cookies.get(cookie_name(request, has_tls=self._has_tls), ""))
         session = self._sessions.begin(viewer)
-        await self._sights.keep({each.credentials for each in self._sessions.viewers()})
+        await self._forget_secrets()
         log.info("console_login user=%r role=%s remote=%s", name, viewer.role.word, address)
         response = web.Response(status=303, headers={"Location": local_path(target)})
         self.remember(request, response, session)
@@ -144,9 +144,32 @@ class Door:
             raise web.HTTPForbidden(text="This form is not of your session.")
         if session is not None:
             self._sessions.end(session.token)
+            await self._forget_secrets()
         response = web.Response(status=303, headers={"Location": "/login"})
         response.del_cookie(name, path="/", secure=self._has_tls)
         return response
+
+    async def sweep(self) -> None:
+        """Forget who has gone; ask brokers whether who is here may still be, and as what.
+
+        What the console looks at in its own name it would show to a user who was shut out, too.
+        """
+        self._sessions.sweep()
+        for viewer in self._sessions.viewers():
+            if viewer.credentials in (None, self._sights.own):
+                continue
+            name, secret = viewer.credentials.access_key, viewer.credentials.secret_key
+            try:
+                self._sessions.change(viewer, await self._logins.viewer(name, secret))
+            except LoginRefused:
+                log.warning("console_session_ended user=%r: brokers refuse him now", name)
+                self._sessions.change(viewer, None)
+            except AerobeeError:
+                continue  # who cannot be asked refuses nobody
+        await self._forget_secrets()
+
+    async def _forget_secrets(self) -> None:
+        await self._sights.keep({each.credentials for each in self._sessions.viewers()})
 
     def _form(
         self, request: web.Request, target: str, trouble: str = "", status: int = 200

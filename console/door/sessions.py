@@ -82,18 +82,34 @@ class Sessions:
         session = self._open.get(token)
         if session is None:
             return None
-        now_s = self._clock_s()
-        if now_s - session.used_s > IDLE_S or now_s - session.began_s > LIFE_S:
+        if self._is_over(session):
             del self._open[token]
             return None
         if is_click:
-            session.used_s = now_s
+            session.used_s = self._clock_s()
             self._open[token] = self._open.pop(token)
         return session
 
     def end(self, token: str) -> None:
         """Log somebody out; harmless when repeated."""
         self._open.pop(token, None)
+
+    def sweep(self) -> None:
+        """Forget those that have ended by time, with the secrets of their viewers."""
+        for token in [token for token, each in self._open.items() if self._is_over(each)]:
+            del self._open[token]
+
+    def change(self, viewer: Viewer, now: Viewer | None) -> None:
+        """Have a viewer's sessions go on as what he is now; None ends them."""
+        for session in [each for each in self._open.values() if each.viewer == viewer]:
+            if now is None:
+                self.end(session.token)
+            else:
+                session.viewer = now
+
+    def _is_over(self, session: Session) -> bool:
+        now_s = self._clock_s()
+        return now_s - session.used_s > IDLE_S or now_s - session.began_s > LIFE_S
 
     def viewers(self) -> set[Viewer]:
         """Return who has a session."""

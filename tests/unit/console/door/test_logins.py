@@ -13,6 +13,7 @@ from support.servers.live_console import Browser, live_console
 from aerobee.admin import AdminClient
 from aerobee.admin.access import new_entry
 from aerobee.client.settings import ClientSettings
+from aerobee.console.sight import Sight
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.bodies import UserInfo
 from aerobee.remoting.net.access.credentials import SessionCredentials
@@ -44,6 +45,15 @@ async def asking(**settings: Any) -> AsyncIterator[tuple[EmbeddedCluster, AdminC
 async def is_in(browser: Browser) -> bool:
     """Whether the first page is shown, and not the login."""
     return "<h1>Overview" in (await browser.get("/")).text
+
+
+async def becomes(browser: Browser, text: str) -> bool:
+    """Whether the first page has a text, after a while."""
+    for _ in range(200):
+        if text in (await browser.get("/")).text:
+            return True
+        await asyncio.sleep(0.1)
+    return False
 
 
 async def test_a_super_user_is_an_admin_and_sees_no_secret(
@@ -262,3 +272,43 @@ async def test_what_a_foreign_page_embeds_is_nobodys(site: str) -> None:
             assert shown.path.startswith("/login"), shown.path
         linked = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
         assert "<h1>Overview" in (await browser.get("/", **linked)).text
+
+
+async def test_who_is_shut_out_sees_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the console looks at in its own name it showed him for twelve hours."""
+    monkeypatch.setattr("aerobee.console.app.SWEEP_MS", 50)
+    own = json.dumps({"accessKey": ROOT, "secretKey": SECRET})
+    async with (
+        asking() as (cluster, admin),
+        live_console(cluster.namesrv_addr, console_credentials=own) as browser,
+    ):
+        servers = await admin.access.servers()
+        await admin.access.create_user(
+            UserInfo(username="ann", password="ann's own secret"), servers
+        )
+        may = new_entry("Cluster:*", ["Get", "Update"])
+        await admin.access.put_entries("ann", [may], servers)
+        assert "(admin)" in (await browser.log_in("ann", "ann's own secret")).text
+
+        await admin.access.put_entries("ann", [new_entry("Cluster:*", ["Get"])], servers)
+        assert await becomes(browser, "(reader)")
+        await admin.access.alter_user(UserInfo(username="ann", user_status="disable"), servers)
+        assert await becomes(browser, 'name="password"')
+
+
+async def test_a_secret_is_forgotten_with_the_session() -> None:
+    """Nor are there connections left that are signed with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        closed: list[object] = []
+        close = Sight.close
+
+        async def noted(sight: Sight) -> None:
+            closed.append(sight.admin.settings.credentials)
+            await close(sight)
+
+        patch.setattr(Sight, "close", noted)
+        async with asking() as (cluster, _), live_console(cluster.namesrv_addr) as browser:
+            await browser.log_in(ROOT, SECRET)
+            assert closed == []
+            await browser.post("/logout", {})
+            assert closed == [SessionCredentials(ROOT, SECRET)]

@@ -54,3 +54,15 @@ def test_rations_come_back_with_time_and_callers_are_bounded() -> None:
     for number in range(CALLERS_MAX + 5):
         rations.take(str(number))
     assert len(rations) == CALLERS_MAX
+
+
+def test_who_has_gone_is_forgotten_without_coming_back() -> None:
+    """His secret is in memory as long as his session, and no longer."""
+    now_s = 0.0
+    sessions = Sessions(lambda: now_s)
+    sessions.begin(ANN)
+    now_s = IDLE_S - 1
+    kept = sessions.begin(ANN).token
+    now_s = IDLE_S + 1
+    sessions.sweep()
+    assert len(sessions) == 1 and sessions.find(kept, is_click=False)
