@@ -177,7 +177,8 @@ class OffsetAdmin:
 
         Brokers tell connected members themselves. Raises InvalidUse, before anything is changed,
         where a broker can only pass a time on to members (useServerSideResetOffset is false) and
-        the plan is none by time: stop the members, then.
+        the plan is none by time: stop the members, then. So it does for a topic that has fewer
+        messages than when the plan was made: it was deleted and made anew.
         """
         masters = await self._masters(plan.topic, None)
         addresses = {each.name: each.address for each in masters}
@@ -188,11 +189,14 @@ class OffsetAdmin:
         by_broker: dict[str, list[OffsetChange]] = {}
         for change in plan.changes:
             by_broker.setdefault(change.broker, []).append(change)
+        await self._check_ends(plan, {name: addresses[name] for name in wanted})
         serving = await side_by_side(sorted(wanted), lambda name: self._resets(addresses[name]))
-        by_members = [name for name in sorted(wanted) if not serving[name] and plan.members]
+        telling = [each for each in masters if not serving.get(each.name, True)]
+        members = await self._members(plan.group, telling) if telling else 0
+        by_members = sorted(each.name for each in telling if members)
         if by_members and (plan.timestamp_ms is None):
             raise InvalidUse(
-                f"{', '.join(by_members)} leaves resets to the group's {plan.members} members,"
+                f"{', '.join(by_members)} leaves resets to the group's {members} members,"
                 " which take a time and no offset (useServerSideResetOffset=false): stop them, or"
                 " reset by a time"
             )
@@ -202,7 +206,7 @@ class OffsetAdmin:
                     await self._reset(
                         addresses[name], plan.group, each.topic, each.queue_id, each.after
                     )
-            elif plan.members:
+            elif members:
                 await self._tell(addresses[name], plan)
             else:
                 for each in changes:
@@ -248,6 +252,20 @@ class OffsetAdmin:
         if not chosen:
             raise InvalidUse(f"broker {broker!r} has no topic {topic!r}")
         return chosen
+
+    async def _check_ends(self, plan: ResetPlan, addresses: dict[str, str]) -> None:
+        """Raise InvalidUse where a queue ends before the place at which it ended in the plan."""
+        stats = await self._admin.each(addresses, lambda each: self._topics.stats(each, plan.topic))
+        ends = {
+            (place.broker_name, place.queue_id): offsets.max_offset
+            for table in stats.or_raise().values()
+            for place, offsets in table.offset_table.items()
+        }
+        if any(ends.get((each.broker, each.queue_id), 0) < each.end for each in plan.changes):
+            raise InvalidUse(
+                f"topic {plan.topic!r} has fewer messages than when the plan was made: it was made"
+                " anew; make the plan anew, too"
+            )
 
     async def _having(self, group: str, masters: list[BrokerEntry]) -> list[BrokerEntry]:
         """Return the masters that have a group; raises InvalidUse if none has."""

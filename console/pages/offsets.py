@@ -1,9 +1,11 @@
 """Offsets of a group moved: what would happen is shown first, and exactly that is done then."""
 
 import secrets
+import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
 from aerobee.admin.offsets import QueueEdge, ResetPlan
@@ -15,7 +17,16 @@ from aerobee.console.roles import ConsoleRole
 PLANS_MAX: Final = 8
 """Of one session; a plan that was shown before these is made anew."""
 CHANGE_ROWS: Final = 100
+PLAN_AGE_S: Final = 600.0
+"""So long a plan can be done: members come and go, and the topic is written to."""
 QUEUES_AGE_S: Final = 2.0
+
+
+class ShownPlan(msgspec.Struct, frozen=True):
+    """A plan and when it was made, by the monotonic clock."""
+
+    plan: ResetPlan
+    made_s: float
 
 
 async def show(visit: Visit) -> web.StreamResponse:
@@ -62,7 +73,7 @@ async def preview(visit: Visit) -> web.StreamResponse:
     while len(plans) >= PLANS_MAX:
         del plans[next(iter(plans))]
     plan_id = secrets.token_urlsafe(9)
-    plans[plan_id] = plan
+    plans[plan_id] = ShownPlan(plan, time.monotonic())
     return visit.go(f"/groups/{visit.quoted(group)}/reset", plan=plan_id)
 
 
@@ -71,8 +82,12 @@ async def apply(visit: Visit) -> web.StreamResponse:
     group, form = visit.path("group"), await visit.form()
     plan_id = form.get("plan", "")
     plan = _kept(visit, plan_id, group)
-    await visit.admin.offset.apply(plan)
-    visit.session.plans.pop(plan_id, None)
+    shown = visit.session.plans.pop(plan_id)  # whoever clicks twice does it once
+    try:
+        await visit.admin.offset.apply(plan)
+    except BaseException:
+        visit.session.plans[plan_id] = shown  # it can be tried again
+        raise
     again = sum(change.again for change in plan.changes)
     what = f"{again} messages are consumed again" if again > 0 else f"{-again} are passed over"
     visit.changed(
@@ -82,10 +97,14 @@ async def apply(visit: Visit) -> web.StreamResponse:
 
 
 def _kept(visit: Visit, plan_id: str, group: str) -> ResetPlan:
-    plan = visit.session.plans.get(plan_id)
-    if not isinstance(plan, ResetPlan) or plan.group != group:
+    shown = visit.session.plans.get(plan_id)
+    if (
+        not isinstance(shown, ShownPlan)
+        or shown.plan.group != group
+        or time.monotonic() - shown.made_s > PLAN_AGE_S
+    ):
         raise InvalidUse("This plan was done already, or is too old: make it anew.")
-    return plan
+    return shown.plan
 
 
 def _target(to: str, moment: str, offset: str) -> tuple[QueueEdge | int, bool]:
