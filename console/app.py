@@ -100,9 +100,11 @@ class Console:
                 return self.door.turn_away(request)
             try:
                 await self._check(request, session, role, costly=route.costly)
-                response = await route.handler(self._visit(request, session))
-                if request.method in CHANGING:
-                    self.sights.forget()
+                try:
+                    response = await route.handler(self._visit(request, session))
+                finally:  # what failed may have been done in part
+                    if request.method in CHANGING:
+                        self.sights.forget()
             except Exception as error:  # noqa: BLE001  one page that fails must not end the others
                 response = self._failed(request, error, session)
             self.door.remember(request, response, session)

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 AGE_S: Final = 1.0
 ANSWERS_MAX: Final = 256
+SLACK_S: Final = 0.1
+"""Between the ages that a loop's clock and ours give an answer."""
 TIMEOUT_S: Final = 15.0
 """After which a question is given up, whatever it consists of."""
 
@@ -31,6 +33,7 @@ class KeptAnswers:
         self._clock_s = clock_s
         self._kept: dict[Hashable, _Kept] = {}
         self._asked: dict[Hashable, SingleFlight[Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()  # those of before a change, too
 
     def __len__(self) -> int:
         """Return how many are kept."""
@@ -49,6 +52,8 @@ class KeptAnswers:
             if flight is None:
                 flight = SingleFlight(self._ask(key, question, age_s))
                 self._asked[key] = flight
+                self._tasks.add(flight.task)
+                flight.task.add_done_callback(self._tasks.discard)
             kept = await flight.wait()
         if kept.error is not None:
             raise kept.error
@@ -62,7 +67,7 @@ class KeptAnswers:
 
     async def close(self) -> None:
         """Give up what is being asked."""
-        tasks = [flight.task for flight in self._asked.values()]
+        tasks = list(self._tasks)
         self.forget()
         for task in tasks:
             task.cancel()
@@ -91,4 +96,10 @@ class KeptAnswers:
             while len(self._kept) >= ANSWERS_MAX:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = kept
+            asyncio.get_running_loop().call_later(age_s + SLACK_S, self._drop, key, kept)
         return kept
+
+    def _drop(self, key: Hashable, kept: _Kept) -> None:
+        """Let go of what nobody is told any more; of many queues it is tens of megabytes."""
+        if self._kept.get(key) is kept and kept.until_s <= self._clock_s():
+            del self._kept[key]

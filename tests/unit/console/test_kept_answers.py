@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from support.waiting import until
 
 from aerobee.console.kept_answers import ANSWERS_MAX, KeptAnswers
 from aerobee.remoting.errors import Unavailable
@@ -74,3 +75,36 @@ async def test_refusals_are_kept_too_and_answers_are_bounded() -> None:
     for number in range(ANSWERS_MAX + 10):
         await answers.get(number, fine)
     assert len(answers) == ANSWERS_MAX
+
+
+async def test_an_old_answer_is_let_go_though_nobody_asks() -> None:
+    """Hundreds of large ones would stay in memory until others took their place."""
+    answers = KeptAnswers()
+    for number in range(10):
+        assert await answers.get(number, _one, age_s=0.01) == 1
+    await until(lambda: not len(answers), 10)
+
+
+async def test_what_is_asked_at_a_change_ends_with_the_console() -> None:
+    """It would go on with connections that are closed."""
+    answers = KeptAnswers()
+    ended = asyncio.Event()
+
+    async def question() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    waiting = asyncio.create_task(answers.get("key", question))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    answers.forget()
+    await answers.close()
+    assert ended.is_set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def _one() -> int:
+    return 1
