@@ -1,6 +1,7 @@
 """Brokers: their state (28) and settings (25, 26), and taking one out of service (205, 327)."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -231,6 +232,7 @@ def first_rate(state: Mapping[str, str], key: str) -> float:
     """Return the first of a state's rates "10s 1m 10m", 0 where there is none."""
     words = state.get(key, "").split()
     try:
-        return float(words[0])
+        rate = float(words[0])
     except (IndexError, ValueError):
         return 0.0
+    return rate if math.isfinite(rate) else 0.0  # JSON has no others

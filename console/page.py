@@ -1,7 +1,7 @@
 """What a page is: its routes, who may use them, and what their handlers are given."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
@@ -13,6 +13,9 @@ from aerobee.console.door.sessions import Session
 from aerobee.console.reach import ViewerAdmin
 from aerobee.console.roles import ConsoleRole
 from aerobee.console.sight import Sight
+
+SAID_MAX: Final = 20
+"""What a viewer is told on his next page, the last of it."""
 
 
 class PageRoute(NamedTuple):
@@ -116,7 +119,11 @@ class Visit:
     def changed(self, what: str) -> None:
         """Say that something was changed: to the log, the page of changes, and the viewer."""
         self.frame.changes.note(self.session.viewer.name, self.request.remote or "", what)
-        self.session.said.append(f"{what[:1].upper()}{what[1:]}.")
+        self._say(f"{what[:1].upper()}{what[1:]}.")
+
+    def _say(self, text: str) -> None:
+        self.session.said.append(text)
+        del self.session.said[:-SAID_MAX]  # whoever changes much may never look at a page
 
     @staticmethod
     def quoted(name: str) -> str:
@@ -126,6 +133,6 @@ class Visit:
     def go(self, path: str, said: str = "", **query: str) -> web.Response:
         """Lead to a page after a change; it shows what was `said`, once."""
         if said:
-            self.session.said.append(said)
+            self._say(said)
         target = f"{path}?{urlencode(query)}" if query else path
         return web.Response(status=303, headers={"Location": target})

@@ -1,8 +1,10 @@
 """Templates: everything in them is escaped, and nothing in them asks a broker."""
 
+import math
 import time
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -24,9 +26,14 @@ def make_environment(assets: Assets) -> Environment:
     )
     environment.globals.update(asset=assets.url, integrity=assets.integrity)
     environment.filters.update(
-        count=count, size=size, rate=rate, moment=moment, ago=ago, percent=percent
+        count=count, size=size, rate=rate, moment=moment, ago=ago, percent=percent, urlencode=part
     )
     return environment
+
+
+def part(text: str) -> str:
+    """Write a name as a part of an address; Jinja2's own leaves slashes, which names may have."""
+    return quote(str(text), safe="")
 
 
 def count(value: int | None) -> str:
@@ -55,9 +62,10 @@ def size(value: float | None) -> str:
 def percent(ratio: str) -> str:
     """Write a share that a broker tells as "0.42": 42 %; a dash for what is none."""
     try:
-        return f"{float(ratio) * 100:.0f} %"
+        share = float(ratio)
     except ValueError:
         return "–"
+    return f"{share * 100:.0f} %" if math.isfinite(share) else "–"
 
 
 def moment(value_ms: int | None) -> str:

@@ -44,7 +44,8 @@ async def show(visit: Visit) -> web.StreamResponse:
     if plan_id:
         plan = _kept(visit, plan_id, group)
         number = visit.number("page", 1, 1, 1 << 31)
-        changes = ListPage(plan.changes, number, visit.request.path, {"plan": plan_id}, CHANGE_ROWS)
+        path = f"/groups/{visit.quoted(group)}/reset"
+        changes = ListPage(plan.changes, number, path, {"plan": plan_id}, CHANGE_ROWS)
         values = {"plan": plan, "plan_id": plan_id, "list": changes}
     return visit.page(
         "groups/offsets.html", group=group, topics=topics, members=len(described.members), **values

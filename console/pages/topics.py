@@ -54,9 +54,8 @@ async def describe(visit: Visit) -> web.StreamResponse:
     """Show one topic: settings by broker, queues, groups."""
     topic, sight = visit.path("topic"), visit.sight
     described = await sight.ask(("topic", topic), lambda: sight.admin.topic.describe(topic))
-    page = ListPage(
-        described.queues, visit.number("page", 1, 1, 1 << 31), visit.request.path, {}, QUEUE_ROWS
-    )
+    path = f"/topics/{visit.quoted(topic)}"
+    page = ListPage(described.queues, visit.number("page", 1, 1, 1 << 31), path, {}, QUEUE_ROWS)
     return visit.page(
         "topics/one.html",
         topic=topic,

@@ -3,7 +3,7 @@
 import pytest
 
 from aerobee.admin import AdminClient
-from aerobee.admin.brokers import DrainState
+from aerobee.admin.brokers import DrainState, first_rate
 from aerobee.client import Message, Producer
 from aerobee.remoting.errors import Unavailable
 from aerobee.testing import EmbeddedCluster
@@ -24,3 +24,12 @@ async def test_delayed_messages_of_which_none_was_delivered_yet_keep_a_broker_fr
         with pytest.raises(Unavailable, match="still has messages"):
             await admin.broker.drain("broker-a", timeout_s=1.5, settle_s=0, progress=seen.append)
         assert {state.delayed for state in seen} == {1}
+
+
+@pytest.mark.parametrize(
+    ("told", "rate"),
+    [("1.5 2 3", 1.5), ("NaN 0 0", 0.0), ("1e999", 0.0), ("-Infinity", 0.0), ("", 0.0), ("x", 0.0)],
+)
+def test_a_rate_that_is_no_number_is_none(told: str, rate: float) -> None:
+    """JSON of a chart has no other numbers: one broker's would end it for all."""
+    assert first_rate({"putTps": told}, "putTps") == rate
