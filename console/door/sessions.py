@@ -36,7 +36,8 @@ class Session(msgspec.Struct):
     """A viewer's visit: `token` is in his cookie, `csrf` in every form that he is given.
 
     `said` is what the next page tells him about what he has done; `plans` are changes that he was
-    shown and has not decided on.
+    shown and has not decided on. `sent` is where what he has published is, by the form that
+    it was sent with: "" while that is under way.
     """
 
     viewer: Viewer
@@ -46,6 +47,7 @@ class Session(msgspec.Struct):
     used_s: float
     said: list[str] = []
     plans: dict[str, Any] = {}
+    sent: dict[str, str] = {}
 
     def may(self, role: ConsoleRole) -> bool:
         """Whether the viewer has a role, or one above it."""

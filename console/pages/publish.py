@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import hashlib
 import re
+import secrets
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -11,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from aerobee.client.errors import InvalidMessage, InvalidUse
-from aerobee.client.message import Message, MessageQueue
+from aerobee.client.message import Message, MessageQueue, SendResult
 from aerobee.client.received import ReceivedMessage
 from aerobee.console.messages.looking import look_at
 from aerobee.console.messages.places import message_place, message_url
@@ -26,6 +28,17 @@ EMPTY: Final[Mapping[str, str]] = {
     "topic": "", "tag": "", "keys": "", "delay": "", "properties": "", "body": "", "kind": TEXT,
     "sharding": "",
 }  # fmt: skip
+WAITING: Final = frozenset(
+    {
+        Property.DELAY,
+        Property.TIMER_DELAY_MS,
+        Property.TIMER_DELAY_SEC,
+        Property.TIMER_DELIVER_MS,
+    }
+)
+FORM: Final = "/publish"
+SENT_MAX: Final = 50
+"""Forms of one session of which it is known that they were sent."""
 LIKE_BYTES_MAX: Final = 256 << 10
 _DELAY: Final = re.compile(r"(\d{1,9})\s*(s|m|min|h|d)?")
 _LEVEL: Final = re.compile(r"level\s*(\d{1,2})", re.IGNORECASE)
@@ -46,24 +59,59 @@ async def show(visit: Visit) -> web.StreamResponse:
 async def send(visit: Visit) -> web.StreamResponse:
     """Send what was filled in; lead to the message, or say what is wrong with it."""
     fields = {**EMPTY, **await visit.form()}
+    form, known = _digest(fields), visit.session.sent
+    if form in known and fields.get("once"):  # a program that sends forms may send two alike
+        return _once_more(visit, fields, known[form])
+    while len(known) >= SENT_MAX:
+        del known[next(iter(known))]
+    known[form] = ""
     try:
         message, delay = message_of(fields)
         sent = await visit.admin.publish.send(message, delay=delay)
     except (InvalidMessage, InvalidUse) as error:
+        known.pop(form, None)
         return _form(visit, fields, str(error), 422)
     except AerobeeError as error:
         return _form(visit, fields, f"It may not have been stored: {error}", 502)
     visit.changed(f"message {sent.message_id} was sent to {message.topic}")
-    if message.delay_level or delay is not None:
-        return visit.go("/publish", "It waits for its time.", topic=message.topic)
+    place = known[form] = _place(message, delay, sent)
+    if place == FORM:
+        return visit.go(FORM, "It waits for its time.", topic=message.topic)
+    return visit.go(place)
+
+
+def _digest(fields: Mapping[str, str]) -> str:
+    """Name a form with what is in it: whoever goes back and types something else sends that."""
+    return hashlib.sha256(msgspec.json.encode(sorted(fields.items()))).hexdigest()
+
+
+def _place(message: Message, delay: timedelta | None, sent: SendResult) -> str:
+    """Return where a message is shown, the form for one that waits for its time."""
+    if message.delay_level or delay is not None or message.properties.keys() & WAITING:
+        return FORM
     queue = MessageQueue(message.topic, sent.queue.broker_name, sent.queue.queue_id)
-    return visit.go(message_url(queue, sent.queue_offset))
+    return message_url(queue, sent.queue_offset)
+
+
+def _once_more(visit: Visit, fields: Mapping[str, str], place: str) -> web.Response:
+    """Answer who sends the same form again, with a double click or by going back."""
+    trouble = "This form was sent already: nothing more was sent. Press the button again to do so."
+    if not place:
+        trouble = "This form is being sent, or may have been: look before you send it again."
+    return _form(visit, fields, trouble, 409)
 
 
 def _form(
     visit: Visit, fields: Mapping[str, Any], trouble: str = "", status: int = 200
 ) -> web.Response:
-    return visit.page("messages/publish.html", status, fields=fields, kinds=KINDS, trouble=trouble)
+    return visit.page(
+        "messages/publish.html",
+        status,
+        fields=fields,
+        kinds=KINDS,
+        trouble=trouble,
+        once=secrets.token_urlsafe(9),
+    )
 
 
 def fields_of(message: ReceivedMessage) -> dict[str, str]:

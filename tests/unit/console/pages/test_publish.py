@@ -1,5 +1,6 @@
 """Publishing by the form: what is typed is what is sent."""
 
+import asyncio
 import base64
 import re
 
@@ -123,3 +124,30 @@ def test_a_line_that_is_no_property_is_named() -> None:
     """So that it is found among many."""
     with pytest.raises(InvalidUse, match="'broken'"):
         message_of({**EMPTY, "topic": "t", "body": "x", "properties": "a=1\nbroken"})
+
+
+async def test_a_double_click_sends_once(namesrv: str) -> None:
+    """The same form with the same message; with another one it is meant."""
+    async with live_console(namesrv) as browser, AdminClient(namesrv) as admin:
+        form = (await browser.get("/publish")).text
+        once = re.search(r'name="once" value="([^"]+)"', form)
+        assert once
+        fields = {"topic": TOPIC, "body": "twice?", "kind": "text", "once": once[1]}
+        spans = await admin.message.spans(TOPIC)
+        before = sum(each.end - each.first for each in spans)
+        shown = await asyncio.gather(*(browser.post("/publish", fields) for _ in range(3)))
+        assert sorted(each.status for each in shown) == [200, 409, 409]
+        late = await browser.post("/publish", fields)
+        assert late.status == 409 and "sent already" in late.text and "twice?" in late.text
+        assert (await browser.post("/publish", {**fields, "body": "other"})).status == 200
+        spans = await admin.message.spans(TOPIC)
+        assert sum(each.end - each.first for each in spans) == before + 2
+
+
+async def test_a_property_that_delays_leads_to_no_place(namesrv: str) -> None:
+    """Its message is not in the topic yet."""
+    async with live_console(namesrv) as browser:
+        await browser.get("/publish")
+        fields = {"topic": TOPIC, "body": "x", "kind": "text", "properties": "DELAY=18"}
+        shown = await browser.post("/publish", fields)
+        assert shown.status == 200 and "waits for its time" in shown.text, shown.text
