@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from aerobee.cli.program import ctrl_c_ends
 from aerobee.remoting.net.access.credentials import SessionCredentials
 
 ACCESS_KEY_VARIABLE: Final = "AEROBEE_ACCESS_KEY"
@@ -123,7 +124,8 @@ def _secret(name: str, file: Path | None) -> str:
     elif found := os.environ.get(SECRET_KEY_VARIABLE):
         secret = found
     elif sys.stdin.isatty():
-        secret = click.prompt(f"Secret of {name}", hide_input=True, err=True)
+        with ctrl_c_ends():
+            secret = click.prompt(f"Secret of {name}", hide_input=True, err=True)
     else:
         raise click.UsageError(
             f"no secret for {name}: give --secret-key-file or {SECRET_KEY_VARIABLE}"

@@ -3,6 +3,8 @@
 import gc
 import importlib
 import re
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple
@@ -14,6 +16,8 @@ from aerobee.remoting.extras import ExtraMissing, need
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2  # what click and shells use for a wrong call; wrong settings are one
+
+EXIT_CTRL_C: Final = 130
 
 
 def option_name(key: str) -> str:
@@ -30,6 +34,29 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def ctrl_c_ends() -> Iterator[None]:
+    """Let Ctrl-C end what waits for a line to be typed; where it does, the process ends with 130.
+
+    An event loop that runs would note the first one, and wait for the line all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no signal comes here
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_CTRL_C) from None
+    except click.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            click.echo(err=True)
+            raise SystemExit(EXIT_CTRL_C) from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Failure(click.ClickException):

@@ -13,7 +13,7 @@ import click
 from aerobee.admin.client import AdminClient
 from aerobee.cli.credentials import credentials_options, read_credentials
 from aerobee.cli.operate.output import FORMATS, Format
-from aerobee.cli.program import Failure, WrongSettings
+from aerobee.cli.program import EXIT_CTRL_C, Failure, WrongSettings, ctrl_c_ends
 from aerobee.cli.tls_options import tls_options
 from aerobee.client.errors import BrokerRefused, InvalidMessage, InvalidUse
 from aerobee.client.settings import ClientSettings
@@ -114,7 +114,7 @@ def asks_cluster(
                 raise
             raise NotAllowed(f"{error}\n{_who_asked(credentials)}") from None
         except KeyboardInterrupt:
-            raise SystemExit(130) from None
+            raise SystemExit(EXIT_CTRL_C) from None
 
     return asking
 
@@ -130,12 +130,19 @@ def _who_asked(credentials: SessionCredentials | None) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask whether to go on, unless that was said; ends with code 2 where nobody can be asked."""
+    """Ask whether to go on, unless that was said; ends with code 2 where nobody says yes."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise WrongSettings(f"{question} Say --yes: there is no terminal to ask on.")
-    click.confirm(question, abort=True, err=True)
+    try:
+        with ctrl_c_ends():
+            said = click.confirm(question, err=True)
+    except click.Abort:  # the end of what is typed
+        click.echo(err=True)
+        said = False
+    if not said:
+        raise WrongSettings("nothing was done: nobody said yes")
 
 
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")

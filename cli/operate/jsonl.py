@@ -8,6 +8,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from aerobee.cli.operate.output import moment_of
+from aerobee.cli.program import ctrl_c_ends
 from aerobee.client.errors import InvalidMessage, InvalidUse
 from aerobee.client.message import Message
 from aerobee.client.received import ReceivedMessage
@@ -78,7 +79,8 @@ class ProducedLines:
         self.is_cut = False
 
     def _next(self) -> bytes:
-        line = self._source.readline(LINE_BYTES_MAX)
+        with ctrl_c_ends():  # who types has not typed it yet
+            line = self._source.readline(LINE_BYTES_MAX)
         if len(line) >= LINE_BYTES_MAX:
             raise InvalidUse(f"a line has more than {LINE_BYTES_MAX} bytes")
         return line

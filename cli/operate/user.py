@@ -19,7 +19,7 @@ from aerobee.cli.operate.cluster_door import (
     yes_option,
 )
 from aerobee.cli.operate.output import Cell, Table, show, tell_failed
-from aerobee.cli.program import WrongSettings, examples
+from aerobee.cli.program import WrongSettings, ctrl_c_ends, examples
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.bodies import UserInfo
 
@@ -273,18 +273,23 @@ def given_password(
     if file is not None and variable is not None:
         raise WrongSettings("give --password-file or --password-env, not both")
     if file is not None:
-        text = sys.stdin.read() if file == "-" else secret_text(Path(file))
+        if file == "-":
+            with ctrl_c_ends():
+                text = sys.stdin.read()
+        else:
+            text = secret_text(Path(file))
         password = text.strip("\r\n")
     elif variable is not None:
         password = environ.get(variable, "")
         if not password:
             raise WrongSettings(f"the variable {variable} is not set, or empty")
     elif sys.stdin.isatty():
-        password = str(
-            click.prompt(
-                f"Password for {name}", hide_input=True, confirmation_prompt=True, err=True
+        with ctrl_c_ends():
+            password = str(
+                click.prompt(
+                    f"Password for {name}", hide_input=True, confirmation_prompt=True, err=True
+                )
             )
-        )
     else:
         raise WrongSettings(
             f"no password for {name}: there is no terminal to ask on; --password-file FILE"

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import pty
+import select
 import signal
 import socket
 import subprocess
@@ -103,3 +105,53 @@ def test_ctrl_c_ends_what_waits_with_130() -> None:
                 child.send_signal(signal.SIGINT)
                 out, err = child.communicate(timeout=30)
             assert (child.returncode, out, err) == (130, b"", b"")
+
+
+ON_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "aerobee", *sys.argv[1:]])
+"""
+TYPED = [
+    (("user", "delete", "ann"), b"[y/N]", b"\x03", 130),
+    (("user", "delete", "ann"), b"[y/N]", b"n\n", 2),
+    (("user", "delete", "ann"), b"[y/N]", b"\x04", 2),
+    (("user", "create", "ann"), b"Password", b"\x03", 130),
+    (("user", "create", "ann", "--access-key", "bob"), b"Secret", b"\x03", 130),
+]
+
+
+@pytest.mark.parametrize(("words", "asked", "typed", "code"), TYPED)
+def test_a_question_ends_with_what_is_typed(
+    nobody: str, words: tuple[str, ...], asked: bytes, typed: bytes, code: int
+) -> None:
+    """Ctrl-C the first time it is pressed; nobody has said yes where something else is typed."""
+    terminal, its_side = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_ITS_TERMINAL, *words],
+        env=os.environ | {"NAMESRV_ADDR": nobody},
+        stdin=its_side, stdout=its_side, stderr=its_side, start_new_session=True,
+    ) as child:  # fmt: skip
+        os.close(its_side)
+        shown = read_terminal(terminal, until=asked)
+        assert asked in shown, shown
+        os.write(terminal, typed)
+        shown += read_terminal(terminal)
+        assert child.wait(30) == code, shown
+    os.close(terminal)
+    assert b"Traceback" not in shown
+
+
+def read_terminal(terminal: int, until: bytes | None = None) -> bytes:
+    """Return what is shown until something appears, or until the terminal is left."""
+    shown = b""
+    while until is None or until not in shown:
+        if not select.select([terminal], [], [], 30)[0]:
+            raise AssertionError(f"it waits: {shown!r}")
+        try:
+            if not (part := os.read(terminal, 4096)):
+                return shown
+        except OSError:  # Linux says so when nobody is there any more
+            return shown
+        shown += part
+    return shown
