@@ -101,9 +101,11 @@ def test_ctrl_c_ends_what_waits_with_130() -> None:
         for words in (("topic", "list"), ("topic", "spread", "t", "-y")):
             command = [sys.executable, "-m", "aerobee", *words, "--timeout", "60"]
             with subprocess.Popen(command, env=env, stdout=-1, stderr=-1) as child:
-                mute.accept()[0].recv(1)
-                child.send_signal(signal.SIGINT)
-                out, err = child.communicate(timeout=30)
+                asking, _ = mute.accept()
+                with asking:  # a connection that is closed would be an error before
+                    asking.recv(1)
+                    child.send_signal(signal.SIGINT)
+                    out, err = child.communicate(timeout=30)
             assert (child.returncode, out, err) == (130, b"", b"")
 
 
