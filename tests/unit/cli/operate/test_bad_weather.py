@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.servers.commands import Commands
 from support.stand_ins.silent_server import SilentServer
+from support.waiting import until
 
 from aerobee.admin import AdminClient
 from aerobee.remoting.bodies import RegisterBrokerBody, encode_body
@@ -129,25 +130,35 @@ def test_a_question_ends_with_what_is_typed(
 ) -> None:
     """Ctrl-C the first time it is pressed; nobody has said yes where something else is typed."""
     terminal, its_side = pty.openpty()
-    with subprocess.Popen(
+    child = subprocess.Popen(
         [sys.executable, "-c", ON_ITS_TERMINAL, *words],
         env=os.environ | {"NAMESRV_ADDR": nobody},
         stdin=its_side, stdout=its_side, stderr=its_side, start_new_session=True,
-    ) as child:  # fmt: skip
-        os.close(its_side)
-        shown = read_terminal(terminal, until=asked)
+    )  # fmt: skip
+    os.close(its_side)
+    try:
+        shown = read_terminal(terminal, last=asked)
         assert asked in shown, shown
+        asyncio.run(until(lambda: is_waiting(child.pid)))  # what is pressed just before is lost
         os.write(terminal, typed)
         shown += read_terminal(terminal)
         assert child.wait(30) == code, shown
-    os.close(terminal)
-    assert b"Traceback" not in shown
+        assert b"Traceback" not in shown
+    finally:
+        child.kill()
+        child.wait()
+        os.close(terminal)
 
 
-def read_terminal(terminal: int, until: bytes | None = None) -> bytes:
+def is_waiting(process: int) -> bool:
+    """Whether a process sleeps until something comes."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def read_terminal(terminal: int, last: bytes | None = None) -> bytes:
     """Return what is shown until something appears, or until the terminal is left."""
     shown = b""
-    while until is None or until not in shown:
+    while last is None or last not in shown:
         if not select.select([terminal], [], [], 30)[0]:
             raise AssertionError(f"it waits: {shown!r}")
         try:
