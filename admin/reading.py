@@ -207,13 +207,14 @@ class MessageAdmin:
 
         while True:
             found: list[ReceivedMessage] = []
+            before = dict(offsets)
             for queue, part in (await side_by_side(by_queue, look)).items():
                 if part is not None:
                     offsets[queue] = part.next_offset
                     found += part.messages
             for message in sorted(found, key=_place):
                 yield message
-            if not found:
+            if offsets == before:  # what was passed over as not wanted was news, too
                 await asyncio.sleep(FOLLOW_S)
 
     async def pull(self, span: QueueSpan, offset: int, wanted: MessageFilter) -> PulledPart:

@@ -135,18 +135,21 @@ async def browse(
 ) -> None:
     """Show messages of TOPIC in the order of their times; no group notices.
 
-    Dead letters and retries are topics, too: %DLQ%group, %RETRY%group.
+    Dead letters and retries are topics, too: %DLQ%group, %RETRY%group. The --newest of a tag, key,
+    text or time are looked for in all of the topic, or what --since leaves of it.
     """
     wanted = _filter(**given)
     if newest and not limit:
         raise InvalidUse("--newest needs a --limit")
+    # the newest of a queue need not be among those that are wanted
+    all_count = wanted == MessageFilter(since_ms=wanted.since_ms)
     async with door.admin() as admin:
         spans = await admin.message.spans(
             topic,
             broker=broker,
             queue_id=queue_id,
             since_ms=wanted.since_ms,
-            newest=limit if newest else None,
+            newest=limit if newest and all_count else None,
             first=offset,
         )
         with MessagePrinter(door.output) as printer, _scanned(spans) as seen:

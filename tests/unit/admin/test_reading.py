@@ -81,6 +81,23 @@ async def test_a_broker_that_goes_away_ends_a_listing_with_its_name(
     assert 10 <= got < 400
 
 
+async def test_what_is_not_wanted_holds_nothing_up(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who follows a topic for one message in thousands reads as fast as the broker gives them."""
+    monkeypatch.setattr("aerobee.admin.reading.FOLLOW_S", 5.0)
+    wanted = MessageFilter(text=b"399")
+    async with AdminClient(cluster.namesrv_addr) as admin:
+        await send(cluster, range(1))
+        spans = await admin.message.spans("read")
+        await send(cluster, range(400))
+        following = admin.message.follow(spans, wanted)
+        async with asyncio.timeout(4):
+            found = await anext(following)
+        await following.aclose()
+    assert b"399" in found.body
+
+
 async def test_spans_are_of_what_is_there(cluster: EmbeddedCluster) -> None:
     """The newest ones of each queue, or an error for a queue that is not."""
     await send(cluster, range(20))

@@ -56,6 +56,8 @@ def test_messages_are_shown_in_the_order_of_their_times(orders: str, commands: C
         (["--key", "key-7"], [7]),
         (["--text", "der 1"], [1, 10, 11]),
         (["--newest", "--limit", "2"], [10, 11]),
+        (["--newest", "--limit", "1", "--key", "key-0"], [0]),
+        (["--newest", "--limit", "2", "--tag", "even"], [8, 10]),
         (["--since", "1h", "--tag", "even"], [0, 2, 4, 6, 8, 10]),
         (["--until", "1h"], []),
         (["--since", "2100-01-01"], []),
