@@ -67,7 +67,8 @@ def tool(name: str) -> str:
     if found is None:
         raise ToolMissing(
             f"`{name}` is not on the path: install it, or leave what needs it out knowingly with"
-            f" {WITHOUT_VARIABLE}=java,go,cpp,node,prometheus,systemd,linters,helm,image,chromium (any of them)"
+            f" {WITHOUT_VARIABLE}=java,go,cpp,node,prometheus,systemd,linters,helm,image,chromium"
+            " (any of them)"
         )
     return found
 
