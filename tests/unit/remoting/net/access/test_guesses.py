@@ -67,10 +67,14 @@ def test_a_network_of_ipv6_is_one_address() -> None:
 def test_room_is_made_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All addresses are looked at for it, so not for each new one."""
     monkeypatch.setattr(guesses, "ADDRESSES_MAX", 1000)
-    tried, looks = Guesses(Clock()), []
-    monkeypatch.setattr(tried, "_make_room", lambda now_s, make=tried._make_room: (
-        looks.append(now_s), make(now_s)
-    ))  # fmt: skip
+    tried, looks = Guesses(Clock()), list[float]()
+    make_room = tried._make_room
+
+    def look(now_s: float) -> None:
+        looks.append(now_s)
+        make_room(now_s)
+
+    monkeypatch.setattr(tried, "_make_room", look)
     for number in range(2000):
         tried.failed(f"10.0.{number // 256}.{number % 256}")
     assert 0 < len(looks) <= 11
