@@ -6,6 +6,8 @@ of such a record. It is never looked at while the message around it is sound, fo
 over whole. Where the message around it is damaged:
 
 - its own size leads to the next record, if that part of it is not what was damaged;
+- where it does not, as that of the last one before the power was lost, its head still says how far
+  its body reaches;
 - a queue entry that covers the picture says that it is none;
 - what a queue entry points at goes before all that none points at.
 
@@ -20,6 +22,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aerobee.remoting.message.layout import (
     BLANK_SIZE,
+    BODY_BYTES_AT,
+    BODY_LENGTH_BYTES,
+    HOST_BITS,
     MAGIC_AT,
     MAGIC_V1,
     MAGIC_V2,
@@ -27,6 +32,7 @@ from aerobee.remoting.message.layout import (
     PREFIX_BYTES,
     RECORD_BYTES_MIN,
 )
+from aerobee.remoting.message.properties import PROPERTIES_BYTES_MAX
 from aerobee.storage.log.scan import CHUNK_BYTES, FIRST_CHUNK_BYTES, HEAD, LogScan, Scanned
 from aerobee.storage.log.segment import Segment
 from aerobee.storage.log.segments import Segments
@@ -37,6 +43,8 @@ if TYPE_CHECKING:
 
 _MAGIC_BEGIN: Final = b"\xda\xa3\x20"  # both versions begin so
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
+_HEAD_BYTES_MAX: Final = max(BODY_BYTES_AT.values()) + BODY_LENGTH_BYTES
+_BEHIND_BODY_BYTES_MAX: Final = 2 * (2 + PROPERTIES_BYTES_MAX)  # topic, properties, their lengths
 TRIED_BYTES_MAX: Final = 1 << 30  # looked at in vain in one file, until entries alone count
 
 
@@ -154,6 +162,7 @@ class _Judge:
         self._queues = queues
         self._stop = stop
         self._newest_ms = newest_ms
+        self._body_end = _body_end(segments, stop)
         self._segment: Segment | None = None
         self._tried_bytes = 0
 
@@ -179,6 +188,8 @@ class _Judge:
             return False
         if self.named(position):
             return True
+        if position < self._body_end:
+            return False
         return not self._covered(position) and not self._left_over(record)
 
     def _covered(self, position: int) -> bool:
@@ -217,6 +228,27 @@ class _Judge:
     def _covering(self) -> "NamedRecords":
         assert self._segment is not None
         return self._entries.of(self._segment)
+
+
+def _body_end(segments: Segments, position: int) -> int:
+    """Return where the body ends of a record whose head is sound, the position itself of others.
+
+    The head is believed where both sizes in it fit each other: a wrong one hides no more than the
+    body, or what topic and properties may have.
+    """
+    segment = segments.find(position)
+    head = segment.read(position, _HEAD_BYTES_MAX) if segment is not None else b""
+    if segment is None or len(head) < _HEAD_BYTES_MAX:
+        return position
+    total, magic, _, _, _, _, own, sys_flag = HEAD.unpack_from(head)
+    at = BODY_BYTES_AT[sys_flag & HOST_BITS]
+    body_at = at + BODY_LENGTH_BYTES
+    body_bytes = int.from_bytes(head[at:body_at], "big", signed=True)
+    rest = total - body_at - body_bytes
+    sound = magic in _MAGICS and own == position and position + total <= segment.end
+    if not sound or body_bytes < 0 or not 0 <= rest <= _BEHIND_BODY_BYTES_MAX:
+        return position
+    return position + body_at + body_bytes
 
 
 def sound_record(segments: Segments, position: int) -> Scanned | None:
