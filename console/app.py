@@ -47,7 +47,7 @@ class Console:
         self.assets = Assets()
         self._templates = make_environment(self.assets)
         self.door = Door(settings, self.sights, self.render)
-        self._frame = PageFrame(self.render, Changes())
+        self._frame = PageFrame(self.render, Changes(), settings.console_behind_tls)
         self._requests = Rations(burst=300, per_s=50)
         self._costly = Rations(burst=20, per_s=2)
         self._tasks = Tasks()

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from aerobee.console.changes import Changes
 from aerobee.console.door.forms import form_of
-from aerobee.console.door.guard import HTMX
+from aerobee.console.door.guard import HTMX, caller
 from aerobee.console.door.sessions import Session
 from aerobee.console.reach import ViewerAdmin
 from aerobee.console.roles import ConsoleRole
@@ -49,10 +49,14 @@ class ConsolePage(NamedTuple):
 
 
 class PageFrame(NamedTuple):
-    """What a console does for its pages: renders them, and keeps what was changed."""
+    """What a console does for its pages: renders them, and keeps what was changed.
+
+    `behind_proxy` says that a proxy tells from which address somebody comes.
+    """
 
     render: Callable[[str, Mapping[str, Any], Session], str]
     changes: Changes
+    behind_proxy: bool = False
 
 
 class Visit:
@@ -118,7 +122,8 @@ class Visit:
 
     def changed(self, what: str) -> None:
         """Say that something was changed: to the log, the page of changes, and the viewer."""
-        self.frame.changes.note(self.session.viewer.name, self.request.remote or "", what)
+        remote = caller(self.request, behind_proxy=self.frame.behind_proxy)
+        self.frame.changes.note(self.session.viewer.name, remote, what)
         self._say(f"{what[:1].upper()}{what[1:]}.")
 
     def _say(self, text: str) -> None:

@@ -112,7 +112,10 @@ class NameServer:
         brokers = len(self.table.brokers)
         self._expiry.stop()
         if self.console is not None:
-            await self.console.stop()
+            try:
+                await self.console.stop()
+            except Exception as error:  # noqa: BLE001  what the nameserver has to write is written
+                self.failed("console", error)
         await self._tasks.finish(STOP_TIMEOUT_S)
         await self._server.close()
         if self._audit is not None:

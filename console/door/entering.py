@@ -18,6 +18,7 @@ from aerobee.console.door.guard import (
     is_forwarded,
     is_meant,
     local_path,
+    neighbours,
 )
 from aerobee.console.door.logins import LoginRefused, Logins
 from aerobee.console.door.rationing import Rations
@@ -113,7 +114,7 @@ class Door:
             raise web.HTTPForbidden(text="Log in by the form of this console.")
         fields = await form_of(request)
         address = caller(request, behind_proxy=self._behind_proxy)
-        wait_s = self._of_address.take(address) or self._of_all.take(_EVERYBODY)
+        wait_s = self._of_address.take(neighbours(address)) or self._of_all.take(_EVERYBODY)
         if wait_s:
             raise web.HTTPTooManyRequests(
                 text=f"Too many logins: try again in {int(wait_s) + 1} s.",

@@ -1,6 +1,7 @@
 """What every request passes: who it is from, whether he meant it, and whether he may."""
 
 import hmac
+import ipaddress
 import re
 from typing import Final
 from urllib.parse import urlsplit
@@ -55,8 +56,32 @@ def is_forwarded(request: web.Request) -> bool:
 
 def caller(request: web.Request, *, behind_proxy: bool) -> str:
     """Return the address that somebody comes from; behind a proxy that which it has added last."""
-    forwarded = request.headers.get("X-Forwarded-For", "") if behind_proxy else ""
-    return forwarded.rpartition(",")[2].strip()[:100] or request.remote or ""
+    forwarded = ",".join(request.headers.getall("X-Forwarded-For", [])) if behind_proxy else ""
+    return _address(forwarded.rpartition(",")[2].strip()) or request.remote or ""
+
+
+def neighbours(address: str) -> str:
+    """Return by what an address is counted: of IPv6 by its /64, all of which one host may have."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 4 or found.ipv4_mapped is not None:
+        return str(found if found.version == 4 else found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))
+
+
+def _address(text: str) -> str:
+    """Return the address that a proxy wrote, without a port; "" for what is none."""
+    host = text
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        host = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ""
 
 
 def called(request: web.Request) -> str:

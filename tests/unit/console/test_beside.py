@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 
+from aerobee.console.serving import ConsoleServer
 from aerobee.namesrv.app import NameServer
 from aerobee.namesrv.settings import NamesrvSettings
 
@@ -36,6 +38,25 @@ async def test_a_port_that_is_taken_leaves_the_nameserver_alone(tmp_path: Path) 
             assert server.console is None and server.port
         finally:
             await server.stop()
+
+
+async def test_a_console_that_does_not_stop_lets_the_nameserver_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What clients have registered is written and their connections are closed all the same."""
+    server = NameServer(_settings(tmp_path, console_enabled=True))
+    await server.start()
+    stop = ConsoleServer.stop
+
+    async def failing(console: ConsoleServer) -> None:
+        await stop(console)
+        raise ValueError("a fault of the console")
+
+    monkeypatch.setattr(ConsoleServer, "stop", failing)
+    port = server.port
+    await server.stop()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_it_is_not_loaded_where_it_is_off() -> None:
