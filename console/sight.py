@@ -22,6 +22,7 @@ from aerobee.remoting.errors import AerobeeError
 from aerobee.remoting.net.tasks import Tasks
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 SAMPLE_S: Final = 2.0
 SAMPLES_MAX: Final = 300
@@ -39,11 +40,11 @@ TABLE_AGE_S: Final = 5.0
 
 
 class RateSample(msgspec.Struct, frozen=True):
-    """Messages per second at a time (ms since 1970), of all brokers that answered."""
+    """Messages per second of all masters at a time (ms since 1970); None where one was silent."""
 
     at_ms: int
-    put_rate: float
-    get_rate: float
+    put_rate: float | None
+    get_rate: float | None
 
 
 class BrokerSight(msgspec.Struct):
@@ -58,19 +59,32 @@ class BrokerSight(msgspec.Struct):
     seen_ms: int = 0
 
     @property
-    def put_rate(self) -> float:
-        """Messages that it takes in a second; 0 while it does not answer."""
-        return 0.0 if self.error is not None else first_rate(self.state, "putTps")
+    def put_rate(self) -> float | None:
+        """Messages that it takes in a second; None while it does not answer."""
+        return first_rate(self.state, "putTps") if self.answers else None
 
     @property
-    def get_rate(self) -> float:
-        """Messages that it gives out in a second; 0 while it does not answer."""
-        return 0.0 if self.error is not None else first_rate(self.state, "getTransferredTps")
+    def get_rate(self) -> float | None:
+        """Messages that it gives out in a second; None while it does not answer."""
+        return first_rate(self.state, "getTransferredTps") if self.answers else None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has answered when it was asked last."""
+        return self.error is None and bool(self.seen_ms)
 
     def number(self, key: str) -> int | None:
         """Return what it says under a key as a number, None where it is none."""
         text = self.state.get(key, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def total(values: Iterable[N | None]) -> N | None:
+    """Add up what all have told; None where one has not, or there is none."""
+    known = list(values)
+    if not known or None in known:
+        return None
+    return sum(each for each in known if each is not None)
 
 
 class OwnerChange(msgspec.Struct, frozen=True):
@@ -216,8 +230,8 @@ class Sight:
         self.rates.append(
             RateSample(
                 time.time_ns() // 1_000_000,
-                sum(each.put_rate for each in masters),
-                sum(each.get_rate for each in masters),
+                total(each.put_rate for each in masters),
+                total(each.get_rate for each in masters),
             )
         )
 

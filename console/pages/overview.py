@@ -6,7 +6,7 @@ from aiohttp import web
 
 from aerobee.client.cluster.routes import MASTER_ID
 from aerobee.console.page import ConsolePage, PageRoute, Visit
-from aerobee.console.sight import BrokerSight
+from aerobee.console.sight import BrokerSight, total
 
 
 async def show(visit: Visit) -> web.StreamResponse:
@@ -38,23 +38,21 @@ def _seen(visit: Visit) -> dict[str, Any]:
     masters = [each for each in brokers if each.entry.broker_id == MASTER_ID]
     return {
         "brokers": brokers,
-        "put_rate": sum(each.put_rate for each in masters),
-        "get_rate": sum(each.get_rate for each in masters),
+        "put_rate": total(each.put_rate for each in masters),
+        "get_rate": total(each.get_rate for each in masters),
         "silent": sum(each.error is not None for each in brokers),
-        "put_today": _total(masters, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
-        "get_today": _total(masters, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
+        "put_today": total(_today(each, "msgPutTotalToday") for each in masters),
+        "get_today": total(_today(each, "msgGetTotalToday") for each in masters),
         "trouble": visit.sight.trouble,
     }
 
 
-def _total(masters: list[BrokerSight], now: str, morning: str) -> int | None:
-    """Add up what was counted since midnight; None where no broker tells."""
-    counts = [
-        end - begin
-        for each in masters
-        if (end := each.number(now)) is not None and (begin := each.number(morning)) is not None
-    ]
-    return sum(counts) if counts else None
+def _today(broker: BrokerSight, key: str) -> int | None:
+    """Return what a broker counted since midnight; None where it does not tell."""
+    now, morning = broker.number(f"{key}Now"), broker.number(f"{key}Morning")
+    if not broker.answers or now is None or morning is None:
+        return None
+    return now - morning
 
 
 PAGE: Final = ConsolePage(
