@@ -113,8 +113,8 @@ class TopicCopy:
         online = (await self._source.groups.connections(self._group, masters)).or_raise()
         if any(online.values()):
             raise InvalidUse(f"group {self._group!r} has connected members: stop them first")
+        await self._target.keep_group(self._group + MARK_SUFFIX)  # first: it says whose group it is
         await self._source.keep_group(self._group)
-        await self._target.keep_group(self._group + MARK_SUFFIX)
         begun = {span.queue: await self._begin(span) for span in spans}
         self._firsts = {(queue[1], queue[2]): span.first for queue, span in begun.items()}
         total = sum(span.end - span.first for span in begun.values())

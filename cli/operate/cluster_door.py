@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -24,6 +25,9 @@ from aerobee.remoting.net.tls import TlsClientSettings
 
 EXIT_NOT_ALLOWED: Final = 6
 """A broker refused for want of a signature, or of a right."""
+
+
+_OF_ACCESS: Final = re.compile(r"request type 30(0\d|10) ")
 
 
 class NotAllowed(Failure):
@@ -110,6 +114,8 @@ def asks_cluster(
         except (InvalidUse, InvalidMessage, BadAddress) as error:
             raise WrongSettings(str(error)) from None
         except BrokerRefused as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise Failure(f"{error}{_not_served(error)}") from None
             if error.code != ResponseCode.NO_PERMISSION:
                 raise
             raise NotAllowed(f"{error}\n{_who_asked(credentials)}") from None
@@ -126,6 +132,15 @@ def _who_asked(credentials: SessionCredentials | None) -> str:
     return (
         "nobody signed this: --access-key USER, --credentials FILE (tools.yml), or"
         " AEROBEE_ACCESS_KEY and AEROBEE_SECRET_KEY say who asks"
+    )
+
+
+def _not_served(error: BrokerRefused) -> str:
+    if _OF_ACCESS.search(str(error)) is None:
+        return ""
+    return (
+        "\nthis broker keeps no users: authenticationEnabled=true in its settings lets it, or"
+        " authenticationMetadataProvider before anybody is asked who he is"
     )
 
 

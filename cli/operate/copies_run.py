@@ -4,8 +4,10 @@ from typing import Final
 
 import click
 
+from aerobee.admin.client import AdminClient
 from aerobee.admin.copies import GROUP_MAX, CopyCounts, TopicCopy, with_producer
-from aerobee.admin.groups import COPY_PREFIX
+from aerobee.admin.groups import COPY_PREFIX, MARK_SUFFIX
+from aerobee.admin.reading import QueueSpan
 from aerobee.cli.operate.cluster_door import ClusterDoor
 from aerobee.cli.progress import progress_bar
 from aerobee.client import Producer
@@ -35,6 +37,39 @@ async def run_copy(target: ClusterDoor, job: TopicCopy, limit: int | None) -> No
         ):
             text += f", {count} {what}" if count else ""
         click.echo(text if whole else f"{text}; not all: the same command goes on", err=not whole)
+
+
+async def check_place(source: AdminClient, target: AdminClient, name: str) -> None:
+    """Raise InvalidUse for the name of a group that consumes: a copy would move its offsets."""
+    if name.startswith(COPY_PREFIX):
+        return
+    groups = (await source.group.configs()).or_raise()
+    marks = (await target.group.configs()).or_raise()
+    if any(name in each for each in groups.values()) and not any(
+        name + MARK_SUFFIX in each for each in marks.values()
+    ):
+        raise InvalidUse(
+            f"there is a group {name!r}, and no copy keeps its place there: choose another --name"
+        )
+
+
+async def ahead_of(admin: AdminClient, group: str, topic: str) -> list[QueueSpan]:
+    """Return what a group has yet to consume of a topic; raises InvalidUse for one not there."""
+    described = await admin.group.describe(group, owners=False)
+    committed = {
+        (each.broker, each.queue_id): each.committed
+        for each in described.queues
+        if each.topic == topic
+    }
+    return [
+        QueueSpan(
+            each.queue,
+            each.address,
+            min(max(each.first, committed.get(each.queue[1:], 0)), each.end),
+            each.end,
+        )
+        for each in await admin.message.spans(topic)
+    ]
 
 
 def copy_name(source: str, target: str, name: str | None, to_namesrv: str | None) -> str:

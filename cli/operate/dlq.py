@@ -2,6 +2,7 @@
 
 import click
 
+from aerobee.admin.client import AdminClient
 from aerobee.admin.copies import GROUP_MAX, TopicCopy
 from aerobee.admin.dead_letters import (
     RESENDS_MAX,
@@ -10,7 +11,7 @@ from aerobee.admin.dead_letters import (
     resend_rule,
 )
 from aerobee.admin.groups import RESEND_PREFIX
-from aerobee.admin.reading import MessageFilter
+from aerobee.admin.reading import MessageFilter, QueueSpan
 from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, confirm, yes_option
 from aerobee.cli.operate.copies_run import run_copy
 from aerobee.cli.operate.output import Cell, Table, moment_of, show, tell_failed
@@ -57,7 +58,7 @@ async def show_dead_letters(door: ClusterDoor, group: str, limit: int) -> None:
     """
     rows: list[list[Cell]] = []
     async with door.admin() as admin:
-        spans = await admin.message.spans(DLQ_PREFIX + group)
+        spans = await _letters(admin, group)
         async for each in admin.message.browse(spans, MessageFilter()):
             rows.append(
                 [moment_of(each.store_timestamp_ms), origin_topic(each), each.message_id,
@@ -103,11 +104,23 @@ async def resend(
     if len(name) > GROUP_MAX:
         raise InvalidUse(f"{name!r} is longer than {GROUP_MAX} characters: give a --name")
     async with door.admin() as admin:
-        source = DLQ_PREFIX + group
-        spans = await admin.message.spans(source)
+        if not (spans := await _letters(admin, group)):
+            click.echo("0 sent")
+            return
         count = sum(span.end - span.first for span in spans)
         where = "the topics they came from" if to_topic else f"group {group}"
         confirm(f"Send what is new of {count:,} dead letters to {where}?", yes)
         rule = resend_rule(group, to_topic=to_topic, resends_max=resends_max)
-        job = TopicCopy(admin.copy_end, admin.copy_end, source, name, rule)
+        job = TopicCopy(admin.copy_end, admin.copy_end, DLQ_PREFIX + group, name, rule)
         await run_copy(door, job, limit)
+
+
+async def _letters(admin: AdminClient, group: str) -> list[QueueSpan]:
+    """Return where a group's dead letters are, nothing while it never had any.
+
+    Raises InvalidUse for a group that is not there.
+    """
+    if await admin.route(DLQ_PREFIX + group) is None:
+        await admin.group.describe(group, owners=False)
+        return []
+    return await admin.message.spans(DLQ_PREFIX + group)

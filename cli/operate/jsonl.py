@@ -28,9 +28,12 @@ class MessageLine(msgspec.Struct):
     properties: dict[str, str] = {}
     delay_level: int = 0
     sharding_key: str | None = None
+    damage: str | None = None
 
     def content(self) -> bytes:
-        """Return the body; raises ValueError unless it is said once."""
+        """Return the body; raises ValueError unless it is said once, and is what was sent."""
+        if self.damage is not None:
+            raise ValueError(f"its body is not what was sent ({self.damage})")
         given = [
             self.body is not None,
             self.body_base64 is not None,

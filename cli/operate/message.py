@@ -10,8 +10,14 @@ import click
 from aerobee.admin.copies import TopicCopy, as_it_is
 from aerobee.admin.groups import MARK_SUFFIX
 from aerobee.admin.reading import MessageFilter, QueueSpan
-from aerobee.cli.operate.cluster_door import ClusterDoor, asks_cluster, broker_option
-from aerobee.cli.operate.copies_run import copy_name, run_copy
+from aerobee.cli.operate.cluster_door import (
+    ClusterDoor,
+    asks_cluster,
+    broker_option,
+    confirm,
+    yes_option,
+)
+from aerobee.cli.operate.copies_run import ahead_of, check_place, copy_name, run_copy
 from aerobee.cli.operate.jsonl import ProducedLines
 from aerobee.cli.operate.messages_shown import MessagePrinter
 from aerobee.cli.operate.moments import PointInTime
@@ -211,22 +217,7 @@ async def tail(
 async def peek(door: ClusterDoor, topic: str, group: str, limit: int) -> None:
     """Show what GROUP would get next from TOPIC, and leave it there."""
     async with door.admin() as admin:
-        described = await admin.group.describe(group, owners=False)
-        spans = await admin.message.spans(topic)
-        committed = {
-            (each.broker, each.queue_id): each.committed
-            for each in described.queues
-            if each.topic == topic
-        }
-        rest = [
-            QueueSpan(
-                each.queue,
-                each.address,
-                min(max(each.first, committed.get(each.queue[1:], 0)), each.end),
-                each.end,
-            )
-            for each in spans
-        ]
+        rest = await ahead_of(admin, group, topic)
         with MessagePrinter(door.output) as printer:
             async for each in admin.message.browse(rest, MessageFilter()):
                 printer.show(each)
@@ -319,6 +310,7 @@ async def copy(
     name = copy_name(source, target, name, to_namesrv)
     there = door.other(to_namesrv, to_credentials)
     async with door.admin() as admin, there.admin() as other:
+        await check_place(admin, other, name)
         if again:
             await admin.group.delete(name)
             await other.group.delete(name + MARK_SUFFIX)
@@ -331,6 +323,7 @@ async def copy(
 @click.argument("target")
 @click.option("--group", required=True, help="The group whose messages these are.")
 @_copy_options
+@yes_option
 @asks_cluster
 async def move(
     door: ClusterDoor,
@@ -340,6 +333,7 @@ async def move(
     limit: int | None,
     to_namesrv: str | None,
     to_credentials: Path | None,
+    yes: bool,
 ) -> None:
     """Send what GROUP has not consumed of SOURCE to TARGET, and let it pass over that.
 
@@ -349,7 +343,8 @@ async def move(
         raise InvalidUse(f"source and target are {source!r}")
     there = door.other(to_namesrv, to_credentials)
     async with door.admin() as admin, there.admin() as other:
-        await admin.group.describe(group, owners=False)  # it has to be there
+        count = sum(each.end - each.first for each in await ahead_of(admin, group, source))
+        confirm(f"Send {count:,} messages to {target}, and let {group} pass over them?", yes)
         job = TopicCopy(admin.copy_end, other.copy_end, source, group, as_it_is(target))
         await run_copy(there, job, limit)
 

@@ -21,6 +21,7 @@ EXIT_INCOMPLETE: Final = 4
 """Some brokers did not answer: what is printed is what the others said."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What a terminal obeys, or would break a line: names and bodies are what anybody sent."""
+_RAW_IN_JSON: Final = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _GAP: Final = 2
 
 
@@ -59,7 +60,7 @@ def text_of(value: Cell) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.0f}"
+        return f"{value:.10g}"
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], str(value))
 
 
@@ -75,8 +76,8 @@ def moment_of(ms: int) -> str | None:
 
 
 def json_line(row: object) -> str:
-    """Write one value as a line of JSON."""
-    return msgspec.json.encode(row).decode()
+    """Write one value as a line of JSON, which is YAML, and which a terminal can show."""
+    return _escaped(msgspec.json.encode(row))
 
 
 def _records(table: Table) -> list[dict[str, Cell]]:
@@ -84,7 +85,12 @@ def _records(table: Table) -> list[dict[str, Cell]]:
 
 
 def _json(table: Table) -> str:
-    return msgspec.json.format(msgspec.json.encode(_records(table)), indent=2).decode() + "\n"
+    return _escaped(msgspec.json.format(msgspec.json.encode(_records(table)), indent=2)) + "\n"
+
+
+def _escaped(data: bytes) -> str:
+    """Return JSON without what ends a line for some readers, and YAML and terminals obey."""
+    return _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", data.decode())
 
 
 def _yaml(table: Table) -> str:

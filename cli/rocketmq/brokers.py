@@ -121,7 +121,10 @@ async def send(admin: AdminClient, given: Namespace) -> None:
         given.topic, given.body.encode(), tags=given.tags or None, keys=given.key or ()
     )
     async with Producer(
-        "mqadmin", namesrv=list(admin.namesrv), settings=ProducerSettings()
+        "mqadmin",
+        namesrv=list(admin.namesrv),
+        settings=ProducerSettings(),
+        client=admin.settings,
     ) as producer:
         sent = await producer.send(message)
     row = "%-32s  %-4s  %-20s    %s"

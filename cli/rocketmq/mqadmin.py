@@ -12,9 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import click
+
 from aerobee.admin.client import AdminClient
+from aerobee.cli.credentials import ACCESS_KEY_VARIABLE, find_credentials
+from aerobee.cli.program import EXIT_CTRL_C
 from aerobee.cli.rocketmq import brokers, groups, topics
 from aerobee.cli.rocketmq.given import AdminCommand, parse
+from aerobee.client.settings import ClientSettings
 from aerobee.remoting.errors import AerobeeError, system_error
 
 COMMANDS: Final = topics.COMMANDS | groups.COMMANDS | brokers.COMMANDS
@@ -38,7 +43,16 @@ def mqadmin(words: Sequence[str]) -> int:
     command = COMMANDS[name]
     given = parse(name, command, list(words[1:]))
     try:
-        asyncio.run(_run(command, given))
+        asyncio.run(_run(command, given, _settings()))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_CTRL_C
+    except BrokenPipeError:  # who reads has enough; nothing is to be written when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    except click.UsageError as error:
+        sys.stderr.write(f"error: {error.message}\n")
+        return EXIT_USAGE
     except (AerobeeError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_FAILURE
@@ -48,9 +62,17 @@ def mqadmin(words: Sequence[str]) -> int:
     return 0
 
 
-async def _run(command: AdminCommand, given: Namespace) -> None:
+def _settings() -> ClientSettings:
+    """Return how brokers are asked: signed, where tools.yml or a variable says by whom."""
+    files = (os.environ.get(each) for each in ("AEROBEE_SECRET_KEY_FILE", "AEROBEE_CREDENTIALS"))
+    secret_file, file = (Path(each) if each else None for each in files)
+    name = os.environ.get(ACCESS_KEY_VARIABLE)
+    return ClientSettings(credentials=find_credentials(name, secret_file if name else None, file))
+
+
+async def _run(command: AdminCommand, given: Namespace, settings: ClientSettings) -> None:
     namesrv = given.namesrvAddr or os.environ.get("NAMESRV_ADDR") or NAMESRV
-    async with AdminClient(namesrv) as admin:
+    async with AdminClient(namesrv, settings=settings) as admin:
         await command.run(admin, given)
 
 

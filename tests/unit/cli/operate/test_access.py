@@ -7,6 +7,7 @@ import pytest
 from support.features.access import ASKED, ROOT, SECRET
 from support.servers.commands import Commands
 
+from aerobee.cli.rocketmq.mqadmin import mqadmin
 from aerobee.testing import ClusterThread
 
 
@@ -145,6 +146,29 @@ def test_who_asks_is_told_by_files_too(
     nobody("user", "list", "--secret-key-file", str(secret), code=2)
     tools.write_text("accessKey: root\n")
     nobody("user", "list", "--credentials", str(tools), code=2)
+
+
+def test_mqadmin_signs_as_rocketmqs_does(
+    asking: ClusterThread,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With tools.yml below ROCKETMQ_HOME, what it sends too; without it is refused."""
+    words = ["-n", asking.namesrv_addr]
+    monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
+    make = ["updateTopic", "-t", "signed", "-c", "DefaultCluster", *words]
+    assert mqadmin(make) == 1
+    tools = tmp_path / "conf" / "tools.yml"
+    tools.parent.mkdir()
+    tools.write_text(f"accessKey: {ROOT}\nsecretKey: {SECRET}\n")
+    tools.chmod(0o600)
+    monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
+    assert mqadmin(make) == 0
+    assert mqadmin(["sendMessage", "-t", "signed", "-p", "hello", *words]) == 0
+    assert "SEND_OK" in capsys.readouterr().out
+    monkeypatch.setenv("AEROBEE_CREDENTIALS", str(tmp_path / "none"))
+    assert mqadmin(make) == 2
 
 
 def test_a_copy_to_a_cluster_that_asks_says_who_asks_there(

@@ -77,6 +77,12 @@ async def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
             yield Commands(cluster.namesrv_addr)
 
 
+def test_users_of_a_broker_that_keeps_none(commands: Commands) -> None:
+    """It says how to have some."""
+    for words in (("user", "list"), ("acl", "list"), ("user", "describe", "ann")):
+        assert "authenticationEnabled=true" in commands(*words, code=1).stderr
+
+
 async def test_a_silent_broker_costs_its_own_answer_alone(silent: Commands) -> None:
     """What the others say is shown (4); a change, and what would mislead by halves, fails (1)."""
 

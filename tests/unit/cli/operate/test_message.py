@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from support.servers.commands import Commands
 
 from aerobee.testing import ClusterThread
@@ -122,6 +123,25 @@ def test_nothing_in_a_message_moves_the_cursor(commands: Commands) -> None:
     assert rows[1]["body_base64"] == "/w=="
 
 
+def test_what_is_shown_is_read_as_it_is(commands: Commands) -> None:
+    """Characters that end a line for some, or that YAML does not take, are escaped."""
+    commands("topic", "create", "cli-yaml", "-q", "1")
+    body = "a\x7fb\x85c\u2028d\ufeffe\x00f: 'é\U0001f600'"
+    given = json.dumps({"body": body, "tags": "1e3", "keys": ["007"]}).encode()
+    commands("message", "produce", "cli-yaml", given=given)
+    (row,) = commands.lines("message", "browse", "cli-yaml")
+    (same,) = yaml.safe_load_all(commands("message", "browse", "cli-yaml", "-o", "yaml").stdout)
+    assert same == row and (row["body"], row["tags"], row["keys"]) == (body, "1e3", ["007"])
+
+
+def test_a_damaged_message_is_not_sent_on(commands: Commands) -> None:
+    """Its body is not what somebody sent, though it is shown."""
+    commands("topic", "create", "cli-damaged", "-q", "1")
+    given = b'{"body": "", "damage": "the checksum differs"}'
+    refused = commands("message", "produce", "cli-damaged", given=given, code=2)
+    assert "line 1: its body is not what was sent (the checksum differs)" in refused.stderr
+
+
 def test_raw_lines_are_bodies(commands: Commands) -> None:
     """Each is sent as it is, with the tag that is given."""
     commands("topic", "create", "cli-raw", "-q", "1")
@@ -164,12 +184,28 @@ def test_a_copy_is_made_once_and_goes_on(orders: str, commands: Commands) -> Non
     assert "make it first" in refused.stderr
 
 
+def test_no_copy_keeps_its_place_in_a_group_that_consumes(orders: str, commands: Commands) -> None:
+    """It would move its offsets, and --again delete it."""
+    commands("topic", "create", "cli-placed", "-q", "1")
+    commands("group", "create", "cli-consumes")
+    words = ("message", "copy", orders, "cli-placed", "--name")
+    for more in ((), ("--again",)):
+        refused = commands(*words, "cli-consumes", *more, code=2)
+        assert "there is a group 'cli-consumes'" in refused.stderr
+    assert [row["lag"] for row in commands.json("group", "describe", "cli-consumes")] == []
+    assert commands(*words, "cli-placing", "--limit", "5").stdout == "5 sent\n"
+    assert commands(*words, "cli-placing").stdout == "7 sent\n"
+    assert commands(*words, "cli-placing", "--again").stdout == "12 sent\n"
+
+
 def test_a_move_takes_what_a_group_has_not_consumed(orders: str, commands: Commands) -> None:
     """The group passes over what was moved."""
     commands("topic", "create", "cli-moved", "-q", "3")
     commands("group", "create", "cli-movers")
     commands("offset", "reset", "cli-movers", orders, "--to-offset", "2", "--yes")
-    moved = commands("message", "move", orders, "cli-moved", "--group", "cli-movers")
+    words = ("message", "move", orders, "cli-moved", "--group", "cli-movers")
+    assert "Send 6 messages to cli-moved" in commands(*words, code=2).stderr
+    moved = commands(*words, "--yes")
     assert moved.stdout == "6 sent\n"
     assert all(row["lag"] == 0 for row in commands.json("group", "describe", "cli-movers"))
     assert len(commands.lines("message", "browse", "cli-moved")) == 6
