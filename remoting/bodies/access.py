@@ -13,6 +13,12 @@ class UserInfo(Body, frozen=True, kw_only=True):
     user_type: str | None = None  # Super, Normal
     user_status: str | None = None  # enable, disable
 
+    def __repr__(self) -> str:
+        return (
+            f"UserInfo(username={self.username!r}, user_type={self.user_type!r},"
+            f" user_status={self.user_status!r})"
+        )
+
 
 class PolicyEntryInfo(Body, frozen=True, kw_only=True):
     """What of a policy concerns one resource (AclInfo.PolicyEntryInfo)."""

@@ -127,6 +127,7 @@ class ServerSettings(BaseModel):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
+        hide_input_in_errors=True,  # it may be a secret
         validate_default=True,
         defer_build=True,  # what only lends its fields to others is never built
     )
@@ -218,6 +219,11 @@ class ServerSettings(BaseModel):
             raise SettingsError("\n".join(self._problems(error, given))) from None
         made._origins.elsewhere.update(self._origins.elsewhere)
         return made
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what a text of these settings shows: secrets hidden."""
+        for name, value in super().__repr_args__():
+            yield name, HIDDEN if value and name is not None and is_secret(name) else value
 
     @property
     def elsewhere(self) -> Mapping[str, str]:

@@ -1,6 +1,9 @@
 """What can be set of access control, and what a secret's setting shows."""
 
+import json
+
 import pytest
+from pydantic import ValidationError
 
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.remoting.config.secret_keys import HIDDEN, without_secrets
@@ -72,3 +75,19 @@ def test_what_cannot_be_is_told(key: str, value: str, told: str) -> None:
         BrokerSettings.load(options={key: value}, environ={})
     assert told in str(error.value)
     assert "toor" not in str(error.value)
+
+
+def test_texts_of_settings_and_users_have_no_secret() -> None:
+    """As they stand in a log, an error or a debugger."""
+    user = json.dumps({"username": "root", "password": "s3cr3t"})
+    inner = json.dumps({"accessKey": "a", "secretKey": "s3cr3t"})
+    settings = BrokerSettings(
+        init_authentication_user=user, inner_client_authentication_credentials=inner
+    )
+    shown = f"{settings!r} {settings} {settings.first_users!r} {settings.credentials!r}"
+    assert "init_authentication_user='******'" in shown
+    assert "broker_name=" in shown
+    assert "s3cr3t" not in shown
+    with pytest.raises(ValidationError) as error:
+        BrokerSettings(init_authentication_user='{"password":"s3cr3t"}')
+    assert "s3cr3t" not in str(error.value)
