@@ -18,6 +18,7 @@ from aerobee.remoting.config.kept_files import load_kept_file
 from aerobee.remoting.config.secret_keys import open_to_others
 from aerobee.remoting.net.access.book import AccessBook, AclsFile, UsersFile
 from aerobee.remoting.net.access.guard import Guard
+from aerobee.remoting.net.access.kept_texts import check_keys
 from aerobee.remoting.net.access.policies import Action, Need, Resource, ResourceKind
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,14 @@ def guard_of(settings: NamesrvSettings) -> Guard:
     book = AccessBook()
     folder = settings.kv_config_path.parent
     for name, take in (
-        ("users.json", lambda data: book.take_users(decode_body(UsersFile, data))),
-        ("acls.json", lambda data: book.take_acls(decode_body(AclsFile, data))),
+        (
+            "users.json",
+            lambda data: book.take_users(decode_body(UsersFile, check_keys(UsersFile, data))),
+        ),
+        (
+            "acls.json",
+            lambda data: book.take_acls(decode_body(AclsFile, check_keys(AclsFile, data))),
+        ),
     ):
         load_kept_file(folder / name, take)
         if told := open_to_others(folder / name):

@@ -4,14 +4,17 @@ import asyncio
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from aerobee.broker.features.access.keys import BrokerAccessKeys
 from aerobee.broker.tables.table_file import TableFile, decode_table
-from aerobee.remoting.bodies import encode_body
+from aerobee.remoting.bodies import Body, encode_body
 from aerobee.remoting.net.access.book import AccessBook, AclsFile, UsersFile
+from aerobee.remoting.net.access.kept_texts import check_keys
 
 log = logging.getLogger(__name__)
+
+B = TypeVar("B", bound=Body)
 
 SAVE_INTERVAL_S: Final = 5.0
 """How soon what could not be written is tried again."""
@@ -35,8 +38,8 @@ class KeptBook:
             folder / "acls.json", lambda: encode_body(book.acls_file()), private=True
         )
         self.files = (self._acls, self._users)
-        self._users.load(lambda data: book.take_users(decode_table(UsersFile, data)))
-        self._acls.load(lambda data: book.take_acls(decode_table(AclsFile, data)))
+        self._users.load(lambda data: book.take_users(_read(UsersFile, data)))
+        self._acls.load(lambda data: book.take_acls(_read(AclsFile, data)))
         book.on_users.append(self._users.mark)
         book.on_acls.append(self._acls.mark)
         self._make_first_users(settings)
@@ -88,3 +91,7 @@ class KeptBook:
             except OSError as error:
                 return error
         return None
+
+
+def _read(kind: type[B], data: bytes) -> B:
+    return decode_table(kind, check_keys(kind, data))

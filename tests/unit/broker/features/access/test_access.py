@@ -187,6 +187,36 @@ async def test_a_damaged_file_keeps_a_broker_from_starting(tmp_path: Path) -> No
             pass
 
 
+@pytest.mark.parametrize(
+    ("name", "sound", "flipped"),
+    [
+        ("users.json", '"users":', '"usezs":'),
+        ("users.json", '"userStatus":', '"uservtatus":'),
+        ("acls.json", '"sourceIps":', '"sourceIts":'),
+        ("acls.json", '"policies":', '"po|icies":'),
+    ],
+)
+async def test_a_key_that_nobody_knows_keeps_a_broker_from_starting(
+    tmp_path: Path, name: str, sound: str, flipped: str
+) -> None:
+    """Passed over, it would enable a user, or have an entry hold wherever its user is."""
+    folder = tmp_path / "store" / "config"
+    folder.mkdir(parents=True)
+    user = '{"users":[{"username":"ann","password":"x","userStatus":"disable"}]}'
+    entries = '[{"resource":"Topic:t","actions":["Pub"],"sourceIps":["1.1.1.1"],"decision":"Deny"}]'
+    acl = '{"acls":[{"subject":"User:ann","policies":[{"entries":' + entries + "}]}]}"
+    texts = {"users.json": user, "acls.json": acl}
+    for each, text in texts.items():
+        (folder / each).write_text(text)
+    async with asking_broker(tmp_path) as asked:
+        assert (await asked.root.ask(Code.AUTH_GET_ACL, {"subject": "User:ann"})).code == 0
+    (folder / name).with_suffix(".json.bak").unlink(missing_ok=True)
+    (folder / name).write_text(texts[name].replace(sound, flipped))
+    with pytest.raises(KeptFileDamaged, match=flipped[1:-2].replace("|", ".")):
+        async with asking_broker(tmp_path):
+            pass
+
+
 async def test_what_cannot_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The change is answered by what the disk says, and written when it takes it again."""
     async with asking_broker(tmp_path) as asked:
