@@ -99,12 +99,14 @@ class AccessBook:
         return AclsFile(acls=[acl_info(name, acl) for name, acl in self.acls.items()])
 
     def create_user(self, info: UserInfo) -> User:
-        """Add a user."""
+        """Add a user, who may nothing yet: policies of one that a file has lost are not his."""
         user = new_user(info)
         if user.name in self.users:
             raise refused("The user is existed")
         if len(self.users) >= USERS_MAX:
             raise refused(f"there are {USERS_MAX} users already")
+        if self.acls.pop(user.name, None) is not None:
+            _tell(self.on_acls)
         self._put_user(user)
         return user
 

@@ -184,3 +184,15 @@ def test_there_is_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     book.put_acl("User:ann", policy())
     with pytest.raises(RequestError, match="more than 1 entries"):
         book.put_acl("User:ann", policy("Topic:u"))
+
+
+def test_a_new_user_has_no_policies_of_one_who_is_lost() -> None:
+    """As where `users.json` was lost, and `acls.json` was not."""
+    entry = PolicyEntryInfo(resource="*", actions=["All"], decision="Allow")
+    acl = AclInfo(subject="User:ann", policies=[PolicyInfo(entries=[entry])])
+    book, told = AccessBook(), list[str]()
+    book.take_acls(AclsFile(acls=[acl]))
+    book.on_acls.append(lambda: told.append("acls"))
+    book.create_user(UserInfo(username="ann", password="x"))
+    assert book.acl("User:ann") is None
+    assert told == ["acls"]
