@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from aerobee.broker.features.static_topics.mappings import MappingTable
+from aerobee.broker.features.static_topics.mappings import MappingTable, led_by
 from aerobee.remoting.bodies import LogicQueueMappingItem, TopicQueueMappingDetail
 from aerobee.remoting.codes import ResponseCode
 from aerobee.remoting.command import Command
@@ -32,6 +32,7 @@ class MappedTopics:
 
     def __init__(self, table: MappingTable, broker_name: str) -> None:
         self._details = table.details
+        self._led = table.led
         self.broker_name = broker_name
 
     def of(self, topic: str, command: Command) -> TopicQueueMappingDetail | None:
@@ -64,21 +65,16 @@ class MappedTopics:
 
     def any_led(self, detail: TopicQueueMappingDetail) -> int:
         """Return a logical queue for who does not care which, -1 where none is led here."""
-        return next(
-            (
-                queue_id
-                for queue_id, items in detail.hosted_queues.items()
-                if items and items[-1].bname == self.broker_name
-            ),
-            -1,
-        )
+        return next(iter(self._led.get(detail.topic, {}).values()), -1)
 
     def stored_in(self, detail: TopicQueueMappingDetail, physical_id: int) -> LogicalQueue | None:
         """Return the logical queue whose messages go into a physical one of this broker."""
-        for queue_id, items in detail.hosted_queues.items():
-            if items and (items[-1].bname, items[-1].queue_id) == (self.broker_name, physical_id):
-                return LogicalQueue(detail, queue_id, items)
-        return None
+        if self.is_current(detail):
+            led = self._led.get(detail.topic, {})
+        else:
+            led = led_by(detail, self.broker_name)
+        queue_id = led.get(physical_id)
+        return None if queue_id is None else self.led(detail, queue_id)
 
     def check_append(self, topic: str, physical_id: int) -> None:
         """Refuse (501) a message for a physical queue that leads no more, in the turn it goes in.

@@ -34,6 +34,7 @@ class MappingTable:
         self._broker_name = broker_name
         self._now_ms = now_ms
         self.details: dict[str, TopicQueueMappingDetail] = {}
+        self.led: dict[str, dict[int, int]] = {}  # of each topic, by physical queue the logical one
         self.data_version = DataVersion(timestamp=now_ms())
         self.file = TableFile(folder / "topicQueueMapping.json", self.encode)
         stored = self.file.load(lambda data: decode_table(TopicQueueMappings, data))
@@ -41,6 +42,7 @@ class MappingTable:
             self.details.update(stored.topic_queue_mapping_info_map)
             self.data_version = stored.data_version
         for topic, detail in self.details.items():
+            self.led[topic] = led_by(detail, broker_name)
             if detail.bname != broker_name:
                 log.error(
                     "static_topic_of_another_broker topic=%s broker=%s: its queues are led by"
@@ -75,11 +77,13 @@ class MappingTable:
         """Keep a mapping that was planned."""
         log.info("static_topic_mapped topic=%s mapping=%s", detail.topic, detail)
         self.details[detail.topic] = detail
+        self.led[detail.topic] = led_by(detail, self._broker_name)
         self._changed()
 
     def drop(self, topic: str) -> None:
         """Forget the mapping of a topic that was deleted."""
         if self.details.pop(topic, None) is not None:
+            del self.led[topic]
             self._changed()
 
     def infos(self, topics: Iterable[str]) -> dict[str, TopicQueueMappingInfo]:
@@ -112,6 +116,15 @@ class MappingTable:
             version, timestamp=self._now_ms(), counter=version.counter + 1
         )
         self.file.mark()
+
+
+def led_by(detail: TopicQueueMappingDetail, broker_name: str) -> dict[int, int]:
+    """Return the logical queues that a broker leads, by the physical ones they lie in."""
+    led: dict[int, int] = {}
+    for queue_id, items in detail.hosted_queues.items():
+        if items and items[-1].bname == broker_name:
+            led.setdefault(items[-1].queue_id, queue_id)
+    return led
 
 
 def _check_replaces(old: TopicQueueMappingDetail, new: TopicQueueMappingDetail) -> None:
