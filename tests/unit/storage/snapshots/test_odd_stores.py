@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.disks.stores import Stored, StoreWriter
+from support.disks.stores import QUEUE_FILE_ENTRIES, Stored, StoreWriter
 
 from aerobee.storage.disk.files import Files
 from aerobee.storage.disk.lock import StoreLock
 from aerobee.storage.errors import FolderTaken, StoreError
+from aerobee.storage.settings import StoreSettings
 from aerobee.storage.snapshots.manifest import MANIFEST, PART, STORE
 from aerobee.storage.snapshots.restoring import SnapshotRestorer, check_snapshot
 from aerobee.storage.snapshots.taking import SnapshotTaker, SnapshotWish
+from aerobee.storage.store import MessageStore
 
 HOLD = """
 import fcntl, os, sys
@@ -235,3 +237,46 @@ def test_a_lock_tells_who_may_only_read(tmp_path: Path) -> None:
     assert lock.is_held
     lock.release()
     assert not lock.is_held
+
+
+def test_files_that_expire_while_they_are_copied(tmp_path: Path) -> None:
+    """What is left of the log begins behind them, and queues begin where it does."""
+    writer = StoreWriter(tmp_path / "store", segment_bytes=64 << 10)
+    for number in range(20):
+        writer.append(Stored(queue_id=0, body=bytes([number + 1]) * 12_000))
+    root = writer.close()
+    log = sorted((root / "commitlog").iterdir())
+    assert len(log) >= 4
+
+    def expire(path: Path) -> None:
+        if path == log[0]:  # is being copied: it can be read to its end
+            for gone in log[:2]:
+                gone.unlink()
+
+    holder = StoreLock(Files(), root)
+    holder.take()
+    try:
+        assert take(root, tmp_path / "snapshot", Fast(expire))
+    finally:
+        holder.release()
+    found = sorted(path.name for path in (tmp_path / "snapshot" / STORE / "commitlog").iterdir())
+    assert found == [path.name for path in log[2:]]
+    check_snapshot(Fast(), tmp_path / "snapshot")
+    SnapshotRestorer(Fast(), tmp_path / "snapshot", tmp_path / "back").run()
+    settings = StoreSettings(
+        root=tmp_path / "back", segment_bytes=64 << 10, queue_file_entries=QUEUE_FILE_ENTRIES
+    )
+    opened = MessageStore(settings)
+    opened.open()
+    try:
+        queue = opened.queue("orders", 0)
+        assert queue.max_offset == 20
+        for offset in range(queue.min_offset, 20):
+            position, size, _ = queue.entry(offset)
+            data = opened.record_at(position)
+            assert data is not None
+            assert len(data) == size
+        assert queue.min_offset == 10
+        assert not list(opened.damage)
+    finally:
+        opened.close()
