@@ -105,6 +105,8 @@ class LogicalOffsets:
                 remark="the owner of the queue has not given it up yet, ask again",
             )
         for item in reversed(queue.items):
+            if not is_decided(item):  # what it has is of an earlier life of that queue
+                continue
             found = await self._committed_in(ctx, header, item)
             if found is not None:
                 return OffsetReply(offset=logical(item, found))

@@ -208,3 +208,37 @@ async def test_offsets_at_the_edges(tmp_path: Path, offset: int) -> None:
         reply = await cluster.pull("b", 0, offset)
         assert reply.code == ResponseCode.PULL_OFFSET_MOVED, reply.remark
         assert int(reply.ext["nextBeginOffset"]) == (0 if offset < 0 else 11)
+
+
+async def test_a_commit_of_an_earlier_life_of_a_queue_is_none_before_it_is_decided(
+    tmp_path: Path,
+) -> None:
+    """Readers go on in the old stretch where they were, and pass over nothing."""
+    async with static_cluster(tmp_path) as cluster:
+        assert (await cluster.map("a", 1, {0: [Piece("a", 0)]})).code == 0
+        assert (await cluster.map("b", 1, {1: [Piece("b", 0)]})).code == 0
+        for _ in range(3):
+            assert (await cluster.send("a", 0, b"x")).code == 0
+        await cluster.pull("a", 0, 0)  # makes the group
+        assert (await cluster.ask("a", Code.UPDATE_CONSUMER_OFFSET, 0, commitOffset=1)).code == 0
+        cluster.brokers["b"].broker.context.tables.offsets.commit("g", TOPIC, 1, 3)
+        undecided = {1: [Piece("b", 0)], 0: [Piece("a", 0), Piece("b", 1, -1)]}
+        assert (await cluster.map("b", 2, undecided)).code == 0
+        reply = await cluster.ask("b", Code.QUERY_CONSUMER_OFFSET, 0)
+        assert (reply.code, reply.ext["offset"]) == (0, "1")
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 3, 9, 10, 12, 2**62])
+async def test_commits_at_the_edges_come_back(tmp_path: Path, offset: int) -> None:
+    """Each in the stretch that has it; one before the first is none."""
+    async with static_cluster(tmp_path) as cluster:
+        await moved(cluster)
+        await cluster.pull("b", 0, 10)  # makes the group
+        await cluster.pull("b", 0, 0)
+        reply = await cluster.ask("b", Code.UPDATE_CONSUMER_OFFSET, 0, commitOffset=offset)
+        assert reply.code == 0, reply.remark
+        reply = await cluster.ask("b", Code.QUERY_CONSUMER_OFFSET, 0)
+        if offset < 0:
+            assert reply.code == ResponseCode.QUERY_NOT_FOUND
+        else:
+            assert (reply.code, reply.ext["offset"]) == (0, str(offset))
