@@ -97,6 +97,12 @@ class SnapshotRestorer:
                 f"{self._target} has something in it, {other} for one: a store is restored into a"
                 " folder that is empty"
             )
+        for name in self._files.names(self._target):
+            path = self._target / name
+            if path.is_symlink() or path.is_mount():  # no rename puts a folder there
+                raise FolderTaken(
+                    f"{path} leads elsewhere: a store is restored into one folder, its log, too"
+                )
         if begun is not None and begun != _mark(manifest):
             raise FolderTaken(f"{self._target}: another snapshot was being restored into it")
         if self._snapshot.resolve() in (self._target.resolve(), *self._target.resolve().parents):

@@ -280,3 +280,14 @@ def test_files_that_expire_while_they_are_copied(tmp_path: Path) -> None:
         assert not list(opened.damage)
     finally:
         opened.close()
+
+
+def test_a_target_whose_log_is_to_lie_elsewhere(store: Path, tmp_path: Path) -> None:
+    """It is refused before a byte is copied, not when all is there and takes its place."""
+    take(store, tmp_path / "snapshot")
+    (tmp_path / "fast").mkdir()
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / "commitlog").symlink_to(tmp_path / "fast")
+    with pytest.raises(FolderTaken, match="commitlog leads elsewhere"):
+        SnapshotRestorer(Fast(), tmp_path / "snapshot", tmp_path / "back").run()
+    assert [path.name for path in (tmp_path / "back").iterdir()] == ["commitlog"]
