@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from aerobee.admin.calls import AdminCalls, Answers, side_by_side
+from aerobee.admin.calls import AdminCalls, Answers, read_settings, side_by_side
 from aerobee.admin.groups import GroupAdmin, is_own_group
 from aerobee.admin.topics import TopicAdmin
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.remoting.bodies import DelayOffsets, KVTable
 from aerobee.remoting.codes import Perm, RequestCode
-from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
+from aerobee.remoting.config.java_properties import format_java_properties
 from aerobee.remoting.errors import Unavailable
 from aerobee.remoting.headers.namesrv import (
     AddWritePermReply,
@@ -81,7 +81,7 @@ class BrokerAdmin:
     async def settings_at(self, address: str) -> dict[str, str]:
         """Return all settings of the broker at an address."""
         reply = await self._admin.connections.request(address, RequestCode.GET_BROKER_CONFIG)
-        return parse_java_properties(bytes(reply.body).decode("utf-8", "replace"))
+        return read_settings(address, reply.body)
 
     async def set(self, broker: str, settings: Mapping[str, str]) -> str:
         """Change settings of a broker at run time; return what it says about it, often nothing.
@@ -97,7 +97,7 @@ class BrokerAdmin:
         found = {}
         for address in list(self._admin.namesrv):
             reply = await self._admin.connections.request(address, RequestCode.GET_NAMESRV_CONFIG)
-            found[address] = parse_java_properties(bytes(reply.body).decode("utf-8", "replace"))
+            found[address] = read_settings(address, reply.body)
         return found
 
     async def set_namesrv(self, settings: Mapping[str, str]) -> None:

@@ -10,7 +10,8 @@ from aerobee.client.cluster.routes import MASTER_ID, RouteCache
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.remoting.bodies import Body, TopicRouteData, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.config.java_properties import parse_java_properties
+from aerobee.remoting.errors import AerobeeError, ProtocolError, Unavailable
 from aerobee.remoting.headers.route import RouteInfoRequest
 from aerobee.remoting.headers.typed import Header
 
@@ -38,6 +39,18 @@ class Answers(NamedTuple, Generic[T]):
         for error in self.failed.values():
             raise error
         return self.found
+
+
+def read_settings(address: str, body: bytes | memoryview) -> dict[str, str]:
+    """Return the settings that a server tells (26, 319); raises ProtocolError for what are none.
+
+    RocketMQ writes values as they are: one with a backslash, as folders of Windows have it, may be
+    no text of properties.
+    """
+    try:
+        return parse_java_properties(bytes(body).decode("utf-8", "replace"))
+    except ValueError as error:
+        raise ProtocolError(f"{address}: settings that cannot be read: {error}") from None
 
 
 async def side_by_side(

@@ -5,14 +5,13 @@ from typing import Final
 
 import msgspec
 
-from aerobee.admin.calls import AdminCalls, side_by_side
+from aerobee.admin.calls import AdminCalls, read_settings, side_by_side
 from aerobee.admin.groups import GroupAdmin
 from aerobee.admin.topics import TopicAdmin
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.errors import BrokerRefused, InvalidUse
 from aerobee.remoting.bodies import ResetOffsetBody, TopicStatsTable, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.config.java_properties import parse_java_properties
 from aerobee.remoting.headers.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
@@ -294,8 +293,7 @@ class OffsetAdmin:
     async def _resets(self, address: str) -> bool:
         """Whether a broker resets offsets itself; RocketMQ before 5.1 tells the members alone."""
         reply = await self._admin.connections.request(address, RequestCode.GET_BROKER_CONFIG)
-        settings = parse_java_properties(bytes(reply.body).decode("utf-8", "replace"))
-        return settings.get("useServerSideResetOffset") == "true"
+        return read_settings(address, reply.body).get("useServerSideResetOffset") == "true"
 
     async def _reset(
         self, address: str, group: str, topic: str, queue_id: int, offset: int

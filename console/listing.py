@@ -70,6 +70,8 @@ async def in_time(
             task.cancel()
     found: dict[K, T] = {}
     for task in done:
+        if task.cancelled():  # the connections to the cluster are being closed
+            continue
         error = task.exception()
         if error is None:
             found[tasks[task]] = task.result()

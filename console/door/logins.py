@@ -3,9 +3,10 @@
 import hmac
 import ipaddress
 import logging
+from collections.abc import Mapping
 from typing import Final
 
-from aerobee.admin.calls import AdminCalls
+from aerobee.admin.calls import AdminCalls, read_settings
 from aerobee.client.cluster.directory import BrokerEntry
 from aerobee.client.errors import BrokerRefused
 from aerobee.console.door.sessions import Viewer
@@ -15,8 +16,7 @@ from aerobee.console.sights import Sights
 from aerobee.remoting.bodies import AclInfo, UserInfo, decode_body
 from aerobee.remoting.codes import RequestCode, ResponseCode
 from aerobee.remoting.config.console_keys import LOOPBACK
-from aerobee.remoting.config.java_properties import parse_java_properties
-from aerobee.remoting.errors import AerobeeError, Unavailable
+from aerobee.remoting.errors import AerobeeError, ProtocolError, Unavailable
 from aerobee.remoting.headers.access import SubjectRequest, UserRequest
 from aerobee.remoting.net.access.credentials import SessionCredentials
 
@@ -119,7 +119,12 @@ class Logins:
             except Unavailable as error:
                 trouble = error
                 continue
-            if _asks_for_secrets(bytes(reply.body)):
+            try:
+                settings = read_settings(master.address, reply.body)
+            except ProtocolError as error:
+                trouble = error
+                continue
+            if _asks_for_secrets(settings):
                 return master.address
             asked_nobody += 1
         if asked_nobody:
@@ -149,12 +154,11 @@ def _is_loopback(peer: str | None) -> bool:
     return (mapped or address).is_loopback
 
 
-def _asks_for_secrets(config: bytes) -> bool:
+def _asks_for_secrets(settings: Mapping[str, str]) -> bool:
     """Whether a broker with these settings looked at the signature of who asked for them.
 
     With authorization alone it believes any name; and codes of its whitelist nobody signs.
     """
-    settings = parse_java_properties(config.decode("utf-8", "replace"))
     open_codes = {word.strip() for word in settings.get("authenticationWhitelist", "").split(",")}
     return settings.get("authenticationEnabled") == "true" and str(PROOF_CODE) not in open_codes
 

@@ -45,3 +45,20 @@ async def test_a_large_answer_is_read_beside_the_loop(monkeypatch: pytest.Monkey
         with pytest.raises(AerobeeError, match="no ConsumeStats"):
             await admin.ask_broker("a:1", RequestCode.GET_CONSUME_STATS, ConsumeStats)
     assert readers == [True, False, False]
+
+
+async def test_settings_that_cannot_be_read_are_one_brokers_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RocketMQ writes a folder as it is, which no reader of properties takes: `C:\\users`."""
+    told = {"a:1": b"brokerName=a\n", "b:1": b"storePathRootDir=C:\\users\\mq\n"}
+    async with AdminClient("127.0.0.1:1") as admin:
+
+        async def answer(address: str, *_: object, **__: object) -> SimpleNamespace:
+            return SimpleNamespace(body=told[address])
+
+        monkeypatch.setattr(admin.connections, "request", answer)
+        names = {"a": "a:1", "b": "b:1"}
+        answers = await admin.each(names, admin.broker.settings_at)
+    assert answers.found == {"a": {"brokerName": "a"}}
+    assert "b:1: settings that cannot be read" in str(answers.failed["b"])
