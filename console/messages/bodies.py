@@ -1,6 +1,7 @@
 """A message's body as a person reads it: text, JSON or bytes, and never more than fits."""
 
 import codecs
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -9,9 +10,14 @@ TEXT, JSON, HEX = "text", "json", "hex"
 TEXT_CHARACTERS_MAX: Final = 100_000
 JSON_BYTES_MAX: Final = 1 << 20
 """A larger body is shown as text: it would have to be read whole to be written anew."""
+INDENTED_BYTES_MAX: Final = 8 << 20
+"""What would be longer when it is indented is shown as text: deep JSON grows a thousandfold."""
 HEX_BYTES_MAX: Final = 16 << 10
 HEX_ROW: Final = 16
 SNIPPET_CHARACTERS: Final = 120
+INDENT: Final = 2
+_OPENING: Final = b"[{"
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _KEPT: Final = frozenset("\n\t")
 _decoder: Final = codecs.getincrementaldecoder("utf-8")  # the beginning may end within a sign
 
@@ -82,9 +88,19 @@ def _pretty(body: bytes) -> str | None:
         return None
     try:
         msgspec.json.decode(body)
-        return msgspec.json.format(body, indent=2).decode()
+        if _indented_bytes(body) > INDENTED_BYTES_MAX:
+            return None
+        return msgspec.json.format(body, indent=INDENT).decode()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
+
+
+def _indented_bytes(body: bytes) -> int:
+    """Return how long JSON is indented at most; brackets in texts count as well."""
+    brackets = body.translate(None, _NO_BRACKETS)
+    depth = max(accumulate(1 if each in _OPENING else -1 for each in brackets), default=0)
+    lines = body.count(b",") + len(brackets)
+    return len(body) + lines * (depth * INDENT + 1)
 
 
 def _hex(body: bytes) -> str:

@@ -84,3 +84,15 @@ def test_indented_json_means_the_same(value: object) -> None:
     shown = shown_body(body)
     if shown.form == JSON:
         assert json.loads(shown.text) == {"value": value}
+
+
+def test_deep_json_is_not_indented_to_a_thousand_times_its_length() -> None:
+    """Whoever may send a message could have a console take gigabytes, and stop it for seconds."""
+    deep = b"[" * 900 + b"1," * 400_000 + b"1" + b"]" * 900
+    shown = shown_body(deep, "json")
+    assert shown.form == "text" and shown.forms == ("text", "hex") and shown.cut
+    few = b"[" * 300 + b"1,2" + b"]" * 300
+    assert shown_body(few).form == "json"
+    wide = b'{"rows":[' + b",".join(b'{"a":[%d]}' % each for each in range(50_000)) + b"]}"
+    assert shown_body(wide).form == "json"
+    assert shown_body(b'{"a":"' + b"[" * 2000 + b'"}').form == "json"
