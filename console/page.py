@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
+from multidict import MultiDictProxy
 
 from aerobee.console.changes import Changes
 from aerobee.console.door.forms import form_of
@@ -111,7 +112,11 @@ class Visit:
 
     async def form(self) -> Mapping[str, str]:
         """Return the fields of the form, of several with one name the last."""
-        return dict((await form_of(self.request)).items())
+        return dict((await self.fields()).items())
+
+    async def fields(self) -> MultiDictProxy[str]:
+        """Return the fields of the form, of which several may have one name."""
+        return await form_of(self.request)
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Answer with a template, a whole page or, where it is written as one, a part."""

@@ -15,7 +15,6 @@ from aerobee.admin.access import (
     new_entry,
 )
 from aerobee.client.errors import BrokerRefused, InvalidUse
-from aerobee.console.door.forms import form_of
 from aerobee.console.listing import ListPage
 from aerobee.console.page import ConsolePage, PageRoute, Visit
 from aerobee.console.roles import ConsoleRole
@@ -159,7 +158,7 @@ async def delete(visit: Visit) -> web.StreamResponse:
 
 async def decide(visit: Visit) -> web.StreamResponse:
     """Say what a user may do to a resource."""
-    name, form = visit.path("user"), await form_of(visit.request)
+    name, form = visit.path("user"), await visit.fields()
     resource = form.get("resource", "").strip()
     actions = [_one_of(action, ACTIONS) for action in form.getall("actions", [])]
     decision = _one_of(form.get("decision", Decision.ALLOW.value), DECISIONS)
