@@ -7,8 +7,6 @@ from typing import Final
 
 import msgspec
 
-from aerobee.console.messages.bodies import visible
-
 log = logging.getLogger(__name__)
 
 KEPT_MAX: Final = 1000
@@ -31,6 +29,6 @@ class Changes:
 
     def note(self, by: str, remote: str, what: str) -> None:
         """Write down what somebody has changed, or tried to, on one line whatever names have."""
-        what = visible(what).replace("\n", "\\n").replace("\t", "\\t")
+        what = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in what)
         self.kept.append(ChangeMade(time.time_ns() // 1_000_000, by, remote, what))
         log.info("console_change by=%r remote=%s what=%s", by, remote, what)
