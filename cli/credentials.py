@@ -90,10 +90,11 @@ def find_credentials(
 def read_credentials(file: Path) -> SessionCredentials | None:
     """Read accessKey, secretKey and securityToken of a file; None where one of the two is blank.
 
-    It takes the lines of tools.yml (`accessKey: ann`) and of RocketMQ's key file
+    It takes tools.yml (`accessKey: ann`), as YAML, and the lines of RocketMQ's key file
     (`AccessKey=ann`), with quotes or without.
     """
-    values = _pairs(secret_text(file))
+    text = secret_text(file)
+    values = _yaml(text) or _pairs(text)
     name, secret = values.get("accesskey"), values.get("secretkey")
     if not name or not secret:
         return None
@@ -133,6 +134,23 @@ def _secret(name: str, file: Path | None) -> str:
     if not secret:
         raise click.UsageError(f"the secret of {name} is empty")
     return secret
+
+
+def _yaml(text: str) -> Mapping[str, str]:
+    """Read a mapping of YAML, each value as it is written; nothing where it is none."""
+    import yaml
+
+    try:
+        found = yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        key.lower(): value
+        for key, value in found.items()
+        if isinstance(key, str) and isinstance(value, str)
+    }
 
 
 def _pairs(text: str) -> Mapping[str, str]:

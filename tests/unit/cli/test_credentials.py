@@ -25,12 +25,24 @@ def written(folder: Path, text: str) -> Path:
         'accessKey: ann\nsecretKey: "it\'s: #1"\n',
         '\ufeff---\r\naccessKey: ann # who\r\nsecretKey: "it\'s: #1" # \r\n\r\nother: x\r\n',
         "AccessKey=ann\nSecretKey=it's: #1\n",
+        "accessKey: ann\nsecretKey: 'it''s: #1'\n",
+        '{"accessKey": "ann", "secretKey": "it\\u0027s: \\x231"}\n',
     ],
-    ids=["tools.yml", "with comments", "key file"],
+    ids=["tools.yml", "with comments", "key file", "doubled quotes", "escapes"],
 )
 def test_files_of_rocketmq_are_read(tmp_path: Path, text: str) -> None:
     """Quoted or not, with what a secret may have in it."""
     assert read_credentials(written(tmp_path, text)) == ANN
+
+
+@pytest.mark.parametrize("secret", ["0012", "1e3", "true", "a=b", "a:b", "@b", "*b", "&b", "{b"])
+def test_a_secret_is_text_whatever_it_looks_like(tmp_path: Path, secret: str) -> None:
+    """No number, and what YAML does not take is taken as it is."""
+    found = read_credentials(written(tmp_path, f"accessKey: 007\nsecretKey: {secret}\n"))
+    if secret == "&b":  # an anchor, and nothing behind it
+        assert found is None
+    else:
+        assert found == SessionCredentials("007", secret)
 
 
 def test_a_token_goes_with_it(tmp_path: Path) -> None:
