@@ -3,13 +3,14 @@
 from argparse import Namespace
 from typing import Final
 
+from aerobee.admin.calls import read_settings
 from aerobee.admin.client import AdminClient
 from aerobee.cli.rocketmq.given import BROKER, CLUSTER, EITHER, AdminCommand, Letter, chosen
 from aerobee.cli.rocketmq.texts import columns
 from aerobee.client import Message, Producer
 from aerobee.client.settings import ProducerSettings
 from aerobee.remoting.codes import RequestCode
-from aerobee.remoting.config.java_properties import format_java_properties, parse_java_properties
+from aerobee.remoting.config.java_properties import format_java_properties
 from aerobee.remoting.headers.kv import DeleteKVConfigRequest, PutKVConfigRequest
 
 CLUSTERS: Final = "%-22s  %-22s  %-4s  %-22s %-16s  %16s  %16s  %-11s  %-10s"
@@ -97,7 +98,7 @@ async def namesrv_settings(admin: AdminClient, given: Namespace) -> None:
     for server in list(admin.namesrv):
         reply = await admin.connections.request(server, RequestCode.GET_NAMESRV_CONFIG)
         print(f"============{server}============")
-        for key, value in parse_java_properties(bytes(reply.body).decode()).items():
+        for key, value in read_settings(server, reply.body).items():
             print(f"{key:<50}=  {value}")
 
 

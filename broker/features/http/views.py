@@ -25,6 +25,8 @@ SCRAPE: Final = web.AppKey("scrape", asyncio.Lock)
 BARE: Final = web.AppKey("bare", bool)
 """Whether metrics have the names, too, that they had without their units."""
 JSON: Final = "application/json"
+IDLE_S = 60.0
+"""So long a connection may ask for nothing; what scrapes more often keeps its own."""
 PAGE_DEFAULT: Final = 1000
 PAGE_MAX: Final = 10_000
 
@@ -61,7 +63,11 @@ def _application(context: Context, request_bytes_max: int, *, bare: bool) -> web
 
 async def _runner(app: web.Application, stop_timeout_s: float) -> web.AppRunner:
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=stop_timeout_s
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=stop_timeout_s,
+        keepalive_timeout=IDLE_S,  # else an hour, before the first request as well
     )
     await runner.setup()
     return runner

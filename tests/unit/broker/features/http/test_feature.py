@@ -17,7 +17,7 @@ from support.members import RawMember
 from support.servers.live_broker import LiveBroker, fill, live_broker
 from support.waiting import until
 
-from aerobee.broker.features.http import exposition
+from aerobee.broker.features.http import exposition, views
 from aerobee.broker.measures.names import BARE, HELP
 from aerobee.broker.measures.values import ROWS_PER_TURN, Values
 from aerobee.broker.rules.attributes import DEDUP_SECONDS
@@ -47,6 +47,22 @@ async def test_health_and_readiness(live: LiveBroker) -> None:
     status, text = await live.get("/readyz")
     assert status == 503 and "store not writable: the disk is full" in text
     assert (await live.get("/healthz"))[0] == 200
+
+
+async def test_who_asks_for_nothing_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a first request, within one, and after it: descriptors are for those who ask."""
+    monkeypatch.setattr(views, "IDLE_S", 0.3)
+    async with live_broker(tmp_path, http_port=0) as live:
+        await until(lambda: live.broker.http_port, what="HTTP to be served")
+        for said in (b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", live.broker.http_port)
+            writer.write(said)
+            async with asyncio.timeout(30):
+                answer = await reader.read()
+            assert answer.endswith(b"ok\n") or not said.endswith(b"\n")
+            writer.close()
 
 
 async def test_an_unregistered_broker_is_not_ready(tmp_path: Path) -> None:
