@@ -5,6 +5,7 @@ Each has a second key that names a file instead, `tls.server.keyPasswordFile` of
 neither in a settings file nor in the list of processes.
 """
 
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ HIDDEN: Final = "******"
 FILE: Final = "File"
 """What the key of a file adds to that of its secret."""
 SECRET_BYTES_MAX: Final = 64 << 10
+_EVERYBODY: Final = 0o007
 _OTHERS: Final = 0o077
 
 
@@ -72,11 +74,15 @@ def read_secret(path: str) -> str:
 
 
 def open_to_others(path: Path) -> str:
-    """Say that others than its owner can use a file that holds secrets; "" where they cannot."""
+    """Say that others than its owner can use a file that holds secrets; "" where they cannot.
+
+    A group may use what is not this process's own: Kubernetes mounts secrets so, for the group.
+    """
     try:
-        mode = stat.S_IMODE(path.expanduser().stat().st_mode)
+        found = path.expanduser().stat()
     except (OSError, RuntimeError):
         return ""
-    if not mode & _OTHERS:
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & (_EVERYBODY if found.st_uid != os.geteuid() else _OTHERS):
         return ""
     return f"{path} holds a secret and others can use it (mode {mode:04o}): chmod 600 {path}"

@@ -46,7 +46,7 @@ class Difference(NamedTuple):
 
 
 DIFFERENCES: Final = (
-    Difference("cluster.config", r"^(haL|l)istenPort|^brokerFastFailureEnable", "of the test"),
+    Difference("cluster.config", r"^(haL|l)istenPort|^osPageCacheBusy", "of the test"),
     Difference("cluster.config", r"^stor(e|age)Path", "a place"),
     Difference("dlq", r"properties\.DLQ_ORIGIN_", "ours: they say where they come from"),
     Difference("topic.list", r"RMQ_SYS_TRANS_(OP_)?HALF", "noted from the start how far it looked"),

@@ -1,6 +1,7 @@
 """Writes messages of many shapes and remembers them, so that a reader can be held to every one."""
 
 import random
+import time
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from support.interop.raw_messages import (
     wait_for_route,
 )
 from support.interop.raw_remoting import RawClient
+
+SYSTEM_BUSY: Final = 2
 
 COMPRESSED: Final = 1
 
@@ -61,7 +64,12 @@ class Ledger:
         compressed = self._random.random() < 0.2
         sent = zlib.compress(body) if compressed else body
         flag = COMPRESSED if compressed else 0
-        answer = send(client, topic, queue, sent, properties, sys_flag=flag)
+        deadline = time.monotonic() + 60
+        while True:  # a disk that is busy has a send refused, and nothing stored
+            answer = send(client, topic, queue, sent, properties, sys_flag=flag)
+            if answer.code != SYSTEM_BUSY or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
         assert answer.code == 0, f"seed {self.seed}: {answer}"
         assert int(answer.ext["queueOffset"]) == len(queue_messages), f"seed {self.seed}: {answer}"
         queue_messages.append((body, tags, keys))

@@ -10,7 +10,12 @@ from support.servers.live_broker import live_broker
 from aerobee.broker.settings.keys import BrokerSettings
 from aerobee.namesrv.settings import NamesrvSettings
 from aerobee.remoting.codes import RequestCode, ResponseCode
-from aerobee.remoting.config.secret_keys import SECRET_BYTES_MAX, file_key_of, is_secret
+from aerobee.remoting.config.secret_keys import (
+    SECRET_BYTES_MAX,
+    file_key_of,
+    is_secret,
+    open_to_others,
+)
 from aerobee.remoting.config.settings import ServerSettings, SettingsError
 
 USER = '{"username":"root","password":"a secret"}'
@@ -125,6 +130,15 @@ def test_files_that_others_can_read_are_told(tmp_path: Path) -> None:
     _, warnings = load(tmp_path, "tls.server.keyPassword=x\nlistenPort=5", mode=0o644)
     assert warnings == [f"{conf} {told}: chmod 600 {conf}".replace("0640", "0644")]
     assert load(tmp_path, "listenPort=5", mode=0o644)[1] == []
+
+
+def test_a_group_may_use_what_is_mounted_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kubernetes does it: the file is root's; everybody may not."""
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    assert open_to_others(kept(tmp_path, mode=0o440)) == ""
+    assert "(mode 0444)" in open_to_others(kept(tmp_path, mode=0o444))
 
 
 def test_a_secret_in_the_list_of_processes_is_told(tmp_path: Path) -> None:
