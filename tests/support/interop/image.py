@@ -69,6 +69,13 @@ def image() -> Image:
             "file systems of images are made by root; leave them out knowingly with"
             f" {toolchain.WITHOUT_VARIABLE}=image"
         )
+    toolchain.expect_work(
+        [
+            str(tools() / "usr" / "bin" / "bwrap"),
+            *("--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),
+            *("--unshare-pid", "--as-pid-1", "--die-with-parent", "sh", "-c", "exit 0"),
+        ]
+    )
     folder = toolchain.cache_dir() / "image"
     with toolchain.stamped(folder, [Path(__file__), *_sources()]) as stale:
         if stale:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ PEERS: Final = PROJECT / "tests" / "interop" / "peers"
 OPTIONAL_VARIABLE: Final = "AEROBEE_INTEROP_OPTIONAL"
 WITHOUT_VARIABLE: Final = "AEROBEE_INTEROP_WITHOUT"
 BUILD_SECONDS_MAX: Final = 600
+START_SECONDS_MAX: Final = 60
 _DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CPP_WHEEL: Final = "rocketmq==0.4.4"
 _HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
@@ -161,6 +163,7 @@ class Chromium(NamedTuple):
     environment: dict[str, str]
 
 
+@cache
 def chromium() -> Chromium:
     """Return Debian's Chromium: as installed, or unpacked from its packages and those it needs."""
     for name in ("chromium", _BROWSER):
@@ -182,7 +185,24 @@ def chromium() -> Chromium:
         "LD_LIBRARY_PATH": os.pathsep.join(libraries),
         "FONTCONFIG_FILE": str(target / "fonts.conf"),
     }
-    return Chromium(str(target / "usr/lib/chromium" / _BROWSER), environment)
+    browser = Chromium(str(target / "usr/lib/chromium" / _BROWSER), environment)
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank"]
+    expect_work([browser.program, *words], {"LANG": "C.UTF-8", **environment})
+    return browser
+
+
+def expect_work(command: list[str], environment: Mapping[str, str] | None = None) -> None:
+    """Raise ToolMissing where this machine does not let a tool do what it is there for."""
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace",
+            timeout=START_SECONDS_MAX, check=False,
+        )  # fmt: skip
+        said = f"{done.returncode} {done.stderr[-1000:]}" if done.returncode else ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = str(error)
+    if said:
+        raise ToolMissing(f"`{command[0]}` does not work on this machine: {said}")
 
 
 def _missing_packages() -> list[str]:
