@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,6 @@ from aerobee.broker.cluster.announcing import until_known
 from aerobee.broker.features.feature import Feature
 from aerobee.broker.features.static_topics.mappings import MappingTable
 from aerobee.broker.features.static_topics.stretches import refused
-from aerobee.broker.room import Work
 from aerobee.broker.rules.names import check_topic
 from aerobee.broker.rules.system_topics import is_system_topic
 from aerobee.broker.start.context import Context
@@ -55,6 +53,7 @@ class StaticTopics(Feature):
         if self._serving is not None:
             assert self._context.dispatcher is not None
             self._serving.put_before(self._context.dispatcher)
+            self._tasks.keep(self._save, "static topics")
 
     async def stop(self) -> None:
         """End what waits for other brokers."""
@@ -68,11 +67,8 @@ class StaticTopics(Feature):
             return error
         return None
 
-    def background(self) -> Iterable[Work]:
-        """Write what could not be written when it changed."""
-        return (Work("static topics", self._save),)
-
     async def _save(self) -> None:
+        """Write what could not be written when it changed."""
         while True:
             await asyncio.sleep(SAVE_INTERVAL_S)
             with suppress(OSError):  # see TableFile.error

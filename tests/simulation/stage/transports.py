@@ -38,7 +38,7 @@ class End(asyncio.Transport):
         self.lost = False
         self.arrives_s = 0.0  # when what was sent last will reach the peer
         self.flying_bytes = 0  # sent by this end and not yet read by the peer
-        self._protocol: asyncio.Protocol | None = None
+        self._protocol: asyncio.Protocol | asyncio.BufferedProtocol | None = None
         self._error: Exception | None = None
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
@@ -94,9 +94,24 @@ class End(asyncio.Transport):
                 if not self._protocol.eof_received():
                     self.close()
                 return
+            if isinstance(self._protocol, asyncio.BufferedProtocol):
+                self._land(self._protocol, data)
+                continue
             self.peer._soon(self.peer.read_by_peer, len(data))
             self.wire.read(self, data)
             self._protocol.data_received(data)
+
+    def _land(self, protocol: asyncio.BufferedProtocol, data: bytes) -> None:
+        """Read as much as the protocol has room for; the rest comes with the next read."""
+        room = memoryview(protocol.get_buffer(-1)).cast("B")
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        room.release()
+        if data[count:]:
+            self._inbox.appendleft(data[count:])
+        self.peer._soon(self.peer.read_by_peer, count)
+        self.wire.read(self, data[:count])
+        protocol.buffer_updated(count)
 
     def _pump(self) -> None:
         while self._unsent and self.flying_bytes < WINDOW_BYTES and not self.lost:
@@ -159,6 +174,11 @@ class End(asyncio.Transport):
     def is_reading(self) -> bool:
         """Whether it reads."""
         return self._reading and not self._closing
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Tell another protocol what arrives from now on."""
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
+        self._protocol = protocol
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Set from how many unsent bytes on the protocol is told to pause, and to resume."""
