@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from aerobee.cli.program import ctrl_c_ends
+from aerobee.cli.program import ctrl_c_ends, with_options
 from aerobee.remoting.net.access.credentials import SessionCredentials
 
 ACCESS_KEY_VARIABLE: Final = "AEROBEE_ACCESS_KEY"
@@ -59,9 +59,7 @@ def credentials_options(command: Callable[..., None]) -> Callable[..., None]:
             credentials=find_credentials(access_key, secret_key_file, credentials_file), **others
         )
 
-    for option in reversed(_OPTIONS):
-        with_credentials = option(with_credentials)
-    return with_credentials
+    return with_options(with_credentials, _OPTIONS)
 
 
 def find_credentials(

@@ -5,7 +5,7 @@ import importlib
 import re
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple
 
@@ -131,6 +131,15 @@ class Program(click.Group):
             raise  # the reader of our output left: click ends quietly
         except OSError as error:
             raise Failure(system_error(error)) from None
+
+
+def with_options(
+    command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]
+) -> Callable[..., Any]:
+    """Add options that several commands share; help lists them in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def examples(*lines: str) -> str:

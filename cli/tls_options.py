@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from aerobee.cli.program import with_options
 from aerobee.remoting.net.tls import TlsClientSettings
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
@@ -76,6 +77,4 @@ def tls_options(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("the options --tls-client-... go with --tls-enable")
         command(tls=tls if tls_enable else None, **others)
 
-    for option in reversed(_OPTIONS):
-        with_tls = option(with_tls)
-    return with_tls
+    return with_options(with_tls, _OPTIONS)

@@ -16,7 +16,7 @@ from aerobee.cli.operate.cluster_door import (
     yes_option,
 )
 from aerobee.cli.operate.output import Cell, Table, show, tell_failed
-from aerobee.cli.program import examples
+from aerobee.cli.program import examples, with_options
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.bodies import AclInfo, PolicyEntryInfo
 
@@ -37,9 +37,7 @@ _ENTRY_OPTIONS: Final = (
 
 def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what an entry is made of."""
-    for option in reversed(_ENTRY_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _ENTRY_OPTIONS)
 
 
 @click.group(

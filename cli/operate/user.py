@@ -19,7 +19,7 @@ from aerobee.cli.operate.cluster_door import (
     yes_option,
 )
 from aerobee.cli.operate.output import Cell, Table, show, tell_failed
-from aerobee.cli.program import WrongSettings, ctrl_c_ends, examples
+from aerobee.cli.program import WrongSettings, ctrl_c_ends, examples, with_options
 from aerobee.client.errors import InvalidUse
 from aerobee.remoting.bodies import UserInfo
 
@@ -37,9 +37,7 @@ _PASSWORD_OPTIONS: Final = (
 
 def password_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the ways to give a password; none of them shows in a list of processes."""
-    for option in reversed(_PASSWORD_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _PASSWORD_OPTIONS)
 
 
 @click.group(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.interop import toolchain
 from support.interop.aerobee_server import Aerobee
 from support.interop.cluster import Cluster
+from support.interop.each_server import running
 from support.interop.rocketmq_server import RocketMQ
 from support.servers.commands import Commands
 
@@ -27,12 +27,9 @@ def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """Each server in turn."""
-    if request.param is RocketMQ and "java" in toolchain.given_up():
-        pytest.skip(f"left out by {toolchain.WITHOUT_VARIABLE}")
-    directory = tmp_path_factory.mktemp(f"commands-{request.param.name}")
-    with request.param(directory, settings=SETTINGS) as running:
-        yield running
-        running.stop()
+    folder = tmp_path_factory.mktemp(f"commands-{request.param.name}")
+    with running(request.param, folder, SETTINGS) as cluster:
+        yield cluster
 
 
 @pytest.fixture
